@@ -1,0 +1,23 @@
+# Build options of the project's own code, carried by one interface target: warnings and sanitizers.
+option(MEGATRON_WERROR "Treat warnings as errors" OFF)
+set(MEGATRON_SANITIZE "" CACHE STRING "Sanitizers, e.g. address,undefined")
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM)
+  set(CMAKE_C_COMPILER_LAUNCHER "${CCACHE_PROGRAM}")
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE_PROGRAM}")
+endif()
+
+add_library(megatron_options INTERFACE)
+target_compile_options(megatron_options INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow;-Wnon-virtual-dtor>
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${MEGATRON_WERROR}>>:-Werror>)
+if(MEGATRON_SANITIZE)
+  target_compile_options(megatron_options INTERFACE
+    -fsanitize=${MEGATRON_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(megatron_options INTERFACE -fsanitize=${MEGATRON_SANITIZE})
+endif()
