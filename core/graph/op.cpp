@@ -1,0 +1,204 @@
+#include "graph/op.hpp"
+
+#include <algorithm>
+
+namespace megatron::graph {
+namespace {
+
+std::vector<OpDef> make_table() {
+  std::vector<OpDef> table;
+  add_attention_ops(table);
+  add_communication_ops(table);
+  add_elementwise_ops(table);
+  add_embedding_ops(table);
+  add_linear_ops(table);
+  add_loss_ops(table);
+  add_movement_ops(table);
+  add_norm_ops(table);
+  add_reduction_ops(table);
+  std::sort(table.begin(), table.end(),
+            [](const OpDef& a, const OpDef& b) { return a.name < b.name; });
+  for (size_t i = 1; i < table.size(); ++i)
+    MGT_CHECK(table[i - 1].name != table[i].name, table[i].name);
+  return table;
+}
+
+std::string operand_list(std::span<const Type> inputs) {
+  std::string out;
+  for (const auto& t : inputs) out += (out.empty() ? "" : ", ") + to_string(t);
+  return out;
+}
+
+std::string_view attr_kind_name(AttrKind kind) {
+  switch (kind) {
+    case AttrKind::integer:
+      return "an integer";
+    case AttrKind::floating:
+      return "a number";
+    case AttrKind::string:
+      return "a string";
+    case AttrKind::integers:
+      return "a list of integers";
+  }
+  return "?";
+}
+
+Status check_attrs(const OpDef& op, Attrs& attrs) {
+  for (auto& [name, value] : attrs) {
+    const auto spec = std::find_if(op.attrs.begin(), op.attrs.end(),
+                                   [&](const AttrSpec& s) { return s.name == name; });
+    if (spec == op.attrs.end()) {
+      return invalid_argument(text("op '", op.name, "' has no attribute '", name, "'"));
+    }
+    if (spec->kind == AttrKind::floating && std::holds_alternative<int64_t>(value)) {
+      value = static_cast<double>(std::get<int64_t>(value));
+    }
+    if (value.index() != static_cast<size_t>(spec->kind)) {
+      return invalid_argument(text("attribute '", name, "' of op '", op.name, "' must be ",
+                                   attr_kind_name(spec->kind)));
+    }
+  }
+  for (const auto& spec : op.attrs) {
+    if (attrs.contains(spec.name)) continue;
+    if (spec.required) {
+      return invalid_argument(text("op '", op.name, "' needs the attribute '", spec.name, "'"));
+    }
+    switch (spec.kind) {
+      case AttrKind::integer:
+        attrs.emplace(spec.name, int64_t{0});
+        break;
+      case AttrKind::floating:
+        attrs.emplace(spec.name, 0.0);
+        break;
+      case AttrKind::string:
+        attrs.emplace(spec.name, std::string());
+        break;
+      case AttrKind::integers:
+        attrs.emplace(spec.name, std::vector<int64_t>());
+        break;
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string_view reduce_name(Reduce reduce) {
+  switch (reduce) {
+    case Reduce::sum:
+      return "sum";
+    case Reduce::max:
+      return "max";
+    case Reduce::logsumexp:
+      return "logsumexp";
+  }
+  return "?";
+}
+
+std::span<const OpDef> op_table() {
+  static const std::vector<OpDef> table = make_table();
+  return table;
+}
+
+const OpDef* find_op(std::string_view name) {
+  const auto table = op_table();
+  const auto it =
+      std::lower_bound(table.begin(), table.end(), name,
+                       [](const OpDef& row, std::string_view n) { return row.name < n; });
+  return it != table.end() && it->name == name ? &*it : nullptr;
+}
+
+const OpDef* op(std::string_view name) {
+  const auto* row = find_op(name);
+  MGT_CHECK(row != nullptr, name);
+  return row;
+}
+
+Result<Labels> labels_of(const OpDef& op, const Attrs& attrs, std::span<const Type> inputs) {
+  std::vector<int> ranks;
+  for (const auto& t : inputs) ranks.push_back(t.is_scalar() ? -1 : static_cast<int>(t.rank()));
+  if (op.pattern.empty()) return elementwise_labels(ranks, op.outputs);
+  std::map<char, int> groups;
+  if (op.group != 0) groups[op.group] = static_cast<int>(int_attr(attrs, op.group_attr));
+  return match_labels(op.pattern, ranks, std::move(groups));
+}
+
+Labels labels_of(const Program& program, const Node& node) {
+  std::vector<Type> inputs;
+  for (const auto id : node.inputs) inputs.push_back(program.type(id));
+  if (node.accumulate_mask != 0) inputs.pop_back();
+  auto labels = labels_of(*node.op, node.attrs, inputs);
+  MGT_CHECK(labels.ok(), labels.status().message());
+  if (node.accumulate_mask != 0) labels->inputs.emplace_back();
+  return *labels;
+}
+
+std::vector<int64_t> label_sizes(const Program& program, const Node& node, const Labels& labels) {
+  std::vector<int64_t> sizes(labels.letters.size(), 1);
+  const auto collect = [&](const std::vector<Label>& ls, ValueId value) {
+    for (size_t d = 0; d < ls.size(); ++d) sizes[ls[d]] = program.type(value).dims[d].size;
+  };
+  for (size_t i = 0; i < labels.inputs.size(); ++i) collect(labels.inputs[i], node.inputs[i]);
+  for (size_t o = 0; o < labels.outputs.size(); ++o) collect(labels.outputs[o], node.outputs[o]);
+  return sizes;
+}
+
+Result<std::vector<Type>> infer_types(const OpDef& op, Attrs& attrs, std::span<const Type> inputs) {
+  MGT_RETURN_IF_ERROR(check_attrs(op, attrs));
+  if (op.infer != nullptr) return op.infer(attrs, inputs);
+  if (op.elementwise() && static_cast<int>(inputs.size()) != op.arity) {
+    return invalid_argument(
+        text("op '", op.name, "' takes ", op.arity, " operands, got ", inputs.size()));
+  }
+  if (op.elementwise() &&
+      std::all_of(inputs.begin(), inputs.end(), [](const Type& t) { return t.is_scalar(); })) {
+    return std::vector<Type>{{DType::f64, {}}};
+  }
+  auto labels = labels_of(op, attrs, inputs);
+  if (!labels.ok()) {
+    return invalid_argument(text("op '", op.name, "' cannot take (", operand_list(inputs), ")"),
+                            labels.status().message());
+  }
+  std::vector<const Dim*> dims(labels->letters.size(), nullptr);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    for (size_t d = 0; d < labels->inputs[i].size(); ++d) {
+      auto& seen = dims[labels->inputs[i][d]];
+      const Dim& dim = inputs[i].dims[d];
+      if (seen == nullptr) {
+        seen = &dim;
+      } else if (seen->size != dim.size ||
+                 (seen->axis != dim.axis && !seen->axis.empty() && !dim.axis.empty())) {
+        return invalid_argument(text("op '", op.name, "' cannot take (", operand_list(inputs), ")"),
+                                text("operand ", i, " has ", dim.axis, "=", dim.size,
+                                     " where an earlier one has ", seen->axis, "=", seen->size));
+      } else if (seen->axis.empty()) {
+        seen = &dim;
+      }
+    }
+  }
+  std::vector<Type> types;
+  for (const auto& output : labels->outputs) {
+    Type type;
+    for (const Label l : output) {
+      if (dims[l] == nullptr) {
+        return internal_error(
+            text("op '", op.name, "': the size of label '", labels->letters[l], "' is not known"));
+      }
+      type.dims.push_back(*dims[l]);
+    }
+    types.push_back(std::move(type));
+  }
+  return types;
+}
+
+double flops_of(const Program& program, const Node& node) {
+  if (node.op->flops == nullptr) {
+    int64_t most = 0;
+    for (const auto id : node.inputs) most = std::max(most, program.type(id).elements());
+    return static_cast<double>(most);
+  }
+  const auto labels = labels_of(program, node);
+  return node.op->flops(node.attrs, labels, label_sizes(program, node, labels));
+}
+
+}  // namespace megatron::graph

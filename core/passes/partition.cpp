@@ -1,0 +1,500 @@
+#include "passes/partition.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "graph/builder.hpp"
+#include "graph/op.hpp"
+#include "graph/verifier.hpp"
+#include "passes/autodiff.hpp"
+#include "passes/redistribute.hpp"
+#include "passes/ring_attention.hpp"
+
+namespace megatron::passes {
+namespace {
+
+using namespace graph;  // NOLINT(google-build-using-namespace)
+using Kind = Place::Kind;
+
+// What one op asks for on one mesh axis.
+struct Decision {
+  std::vector<Place> inputs;
+  std::vector<Place> outputs;
+};
+
+class Partitioner {
+ public:
+  Partitioner(const Program& logical, const PartitionRequest& request)
+      : in_(logical),
+        layout_(*request.layout),
+        request_(request),
+        builder_(logical.name),
+        moves_(layout_, request.coordinates, builder_),
+        placed_(logical.values.size()) {}
+
+  Result<Partitioned> run() {
+    MGT_RETURN_IF_ERROR(declare());
+    for (const Node& node : in_.nodes) {
+      builder_.set_phase(node.phase);
+      builder_.set_place(node);
+      MGT_RETURN_IF_ERROR(
+          place_node(node).context(text("placing node '", node.op->name, "' of ", node.scope)));
+    }
+    for (const auto& output : in_.outputs)
+      MGT_RETURN_IF_ERROR(export_value("output." + output.name, output.value));
+    for (const auto& output : in_.outputs) {
+      MGT_RETURN_IF_ERROR(builder_.output(output.name, placed_[output.value].id));
+    }
+    for (const auto& loss : in_.losses) {
+      MGT_RETURN_IF_ERROR(export_value(text("loss.", loss.name, ".sum"), loss.sum));
+      MGT_RETURN_IF_ERROR(export_value(text("loss.", loss.name, ".count"), loss.count));
+      MGT_RETURN_IF_ERROR(
+          builder_.loss(loss.name, placed_[loss.sum].id, placed_[loss.count].id, loss.weight));
+    }
+    MGT_ASSIGN_OR_RETURN(out_.program, std::move(builder_).finish());
+    return std::move(out_);
+  }
+
+ private:
+  // ---- declarations
+  Status declare() {
+    for (ValueId v = 0; v < in_.values.size(); ++v) {
+      const Value& value = in_.values[v];
+      switch (value.kind) {
+        case ValueKind::scalar:
+          placed_[v] = {builder_.scalar(value.name), value.type, whole()};
+          break;
+        case ValueKind::constant:
+          placed_[v] = {builder_.constant(value.constant), value.type, whole()};
+          break;
+        case ValueKind::parameter:
+          MGT_RETURN_IF_ERROR(declare_parameter(v));
+          break;
+        case ValueKind::state:
+          MGT_RETURN_IF_ERROR(declare_state(v));
+          break;
+        // An input is declared when its first reader says how it must lie.
+        case ValueKind::input:
+          placed_[v] = {kNone, value.type, whole()};
+          break;
+        case ValueKind::result:
+          break;
+      }
+    }
+    return {};
+  }
+
+  Status declare_parameter(ValueId v) {
+    const auto it = std::find_if(in_.parameters.begin(), in_.parameters.end(),
+                                 [&](const Parameter& p) { return p.value == v; });
+    MGT_CHECK(it != in_.parameters.end());
+    const Value& value = in_.values[v];
+    const Placement placement = parameter_placement(layout_, value.type);
+    const Local local = localize(layout_, request_.coordinates, value.type, placement);
+    MGT_ASSIGN_OR_RETURN(const ValueId id,
+                         builder_.parameter(value.name, local.type, it->init, it->trainable));
+    return remember(v, id, placement, value.name);
+  }
+
+  Status declare_state(ValueId v) {
+    const Value& value = in_.values[v];
+    const auto known = request_.states.find(value.name);
+    if (known == request_.states.end() && writes_first(v)) return {};  // as its writer makes it
+    const Placement placement = known != request_.states.end()
+                                    ? known->second
+                                    : optimizer_state_placement(layout_, value.type);
+    const Local local = localize(layout_, request_.coordinates, value.type, placement);
+    MGT_ASSIGN_OR_RETURN(const ValueId id, builder_.state(value.name, local.type));
+    return remember(v, id, placement, value.name);
+  }
+
+  // A gradient accumulator: no node of this program reads it.
+  bool writes_first(ValueId state) const {
+    return std::none_of(in_.nodes.begin(), in_.nodes.end(), [&](const Node& n) {
+      return std::find(n.inputs.begin(), n.inputs.end(), state) != n.inputs.end();
+    });
+  }
+
+  Status remember(ValueId logical, ValueId id, const Placement& placement,
+                  const std::string& name) {
+    placed_[logical] = {id, in_.values[logical].type, placement};
+    moves_.set_maps(id, in_.values[logical].type, placement);
+    out_.placements[name] = placement;
+    return {};
+  }
+
+  Placement whole() const { return Placement(layout_.axes.size()); }
+
+  // ---- one op
+  bool is_tensor(ValueId v) const { return !in_.type(v).is_scalar(); }
+
+  // The mapping of a label's axis to mesh axis m; null when it has none.
+  const AxisMapping* mapping_of(const std::string& axis, size_t m) const {
+    return axis.empty() ? nullptr : layout_.mapping(axis, layout_.axes[m].name);
+  }
+
+  // Where a partial value goes when its reader cannot take it: a shard of a dimension that is
+  // mapped to the axis, the flat cut of a gradient whose states are cut, or the whole.
+  Place resolved(ValueId v, size_t m) const {
+    const Placed& value = placed_[v];
+    if (value.placement[m].reduce != Reduce::sum) return Place::replicate();
+    const Value& from = in_.values[v];
+    if (from.kind == ValueKind::state || gradient_of_states(from)) {
+      return optimizer_state_placement(layout_, from.type)[m].is(Kind::flat) ? Place::flat()
+                                                                             : Place::replicate();
+    }
+    for (size_t d = 0; d < from.type.rank(); ++d) {
+      const auto* mapping = mapping_of(from.type.dims[d].axis, m);
+      if (mapping == nullptr || mapping->instances) continue;
+      const bool taken =
+          std::any_of(value.placement.begin(), value.placement.end(), [&](const Place& p) {
+            return p.is(Kind::shard) && p.dim == static_cast<int>(d) && &p > &value.placement[m];
+          });
+      if (!taken) return Place::shard(static_cast<int>(d));
+    }
+    return Place::replicate();
+  }
+
+  // The sum of a parameter's gradient over its uses.
+  static bool gradient_of_states(const Value& value) { return value.into != kNone; }
+
+  Result<Decision> decide(const Node& node, const Labels& labels, size_t m) const {
+    const OpDef& op = *node.op;
+    Decision d;
+    const size_t n = labels.inputs.size();
+    d.inputs.assign(n, Place::replicate());
+    d.outputs.assign(node.outputs.size(), Place::replicate());
+    std::vector<size_t> tensors;
+    for (size_t i = 0; i < n; ++i) {
+      if (is_tensor(node.inputs[i])) tensors.push_back(i);
+    }
+    for (const size_t i : tensors) {
+      const ValueId v = node.inputs[i];
+      // Inputs take the placement that their axes ask for; it may be overruled below at no cost.
+      d.inputs[i] = in_.values[v].kind == ValueKind::input
+                        ? stored_placement(layout_, in_.type(v))[m]
+                        : placed_[v].placement[m];
+    }
+    if (const auto made = made_label(node, labels, m)) {  // every operand is needed whole
+      for (const size_t i : tensors) d.inputs[i] = Place::replicate();
+      d.outputs[0] = Place::shard(*made);
+      return d;
+    }
+    if (op.joins_partials) return join_partials(tensors, std::move(d));
+    if (pass_partial(op, tensors, d)) {
+      for (auto& o : d.outputs) o = Place::partial();
+      return d;
+    }
+    for (const size_t i : tensors) {
+      if (d.inputs[i].is(Kind::partial)) d.inputs[i] = resolved(node.inputs[i], m);
+    }
+    if (decide_flat(node, tensors, d)) return d;
+
+    const auto label = choose_label(node, labels, tensors, d, m);
+    const auto cut_here = [&](Label l) {
+      if (!label) return false;
+      if (l == *label) return true;
+      const auto& c = op.coupled;
+      return !c.empty() && c.find(labels.letters[l]) != std::string_view::npos &&
+             c.find(labels.letters[*label]) != std::string_view::npos;
+    };
+    const auto cut_place = [&](const std::vector<Label>& ls) -> std::optional<Place> {
+      for (size_t dim = 0; dim < ls.size(); ++dim) {
+        if (cut_here(ls[dim])) return Place::shard(static_cast<int>(dim));
+      }
+      return std::nullopt;
+    };
+    for (const size_t i : tensors)
+      d.inputs[i] = cut_place(labels.inputs[i]).value_or(Place::replicate());
+    for (size_t o = 0; o < d.outputs.size(); ++o) {
+      if (!label) continue;
+      d.outputs[o] =
+          cut_place(labels.outputs[o]).value_or(Place::partial(o == 0 ? op.reduce : Reduce::sum));
+    }
+    return d;
+  }
+
+  // A dimension that the op itself makes (the vocabulary of embedding_grad) is made as its
+  // parameter lies.
+  std::optional<int> made_label(const Node& node, const Labels& labels, size_t m) const {
+    if (node.op->pattern.empty() || node.op->infer == nullptr) return std::nullopt;
+    const Place stored = stored_placement(layout_, in_.type(node.outputs[0]))[m];
+    if (!stored.is(Kind::shard)) return std::nullopt;
+    const Label l = labels.outputs[0][static_cast<size_t>(stored.dim)];
+    const bool read =
+        std::any_of(labels.inputs.begin(), labels.inputs.end(), [&](const std::vector<Label>& in) {
+          return std::find(in.begin(), in.end(), l) != in.end();
+        });
+    return read ? std::nullopt : std::optional(stored.dim);
+  }
+
+  static Decision join_partials(const std::vector<size_t>& tensors, Decision d) {
+    const bool any = std::any_of(tensors.begin(), tensors.end(),
+                                 [&](size_t i) { return d.inputs[i].is(Kind::partial); });
+    for (const size_t i : tensors) d.inputs[i] = any ? Place::partial() : Place::replicate();
+    for (auto& o : d.outputs) o = any ? Place::partial() : Place::replicate();
+    return d;
+  }
+
+  // Whether partial operands may stay partial; the results are then partial sums.
+  static bool pass_partial(const OpDef& op, const std::vector<size_t>& tensors, const Decision& d) {
+    std::vector<size_t> partial;
+    for (const size_t i : tensors) {
+      if (!d.inputs[i].is(Kind::partial)) continue;
+      if (d.inputs[i].reduce != Reduce::sum) return false;
+      partial.push_back(i);
+    }
+    if (partial.empty()) return false;
+    if (op.jointly_linear)
+      return partial.size() == tensors.size() && tensors.size() == d.inputs.size();
+    const bool others_whole = std::all_of(tensors.begin(), tensors.end(), [&](size_t i) {
+      return d.inputs[i].is(Kind::partial) || d.inputs[i].is(Kind::replicate);
+    });
+    return partial.size() == 1 && ((op.linear >> partial[0]) & 1) != 0 && others_whole;
+  }
+
+  // Element-wise ops and square sums work on flat shards as they are.
+  bool decide_flat(const Node& node, const std::vector<size_t>& tensors, Decision& d) const {
+    const bool any = std::any_of(tensors.begin(), tensors.end(),
+                                 [&](size_t i) { return d.inputs[i].is(Kind::flat); });
+    if (!any) return false;
+    const bool reduces = node.op->name == "sum_squares";
+    const Type& shape = in_.type(node.inputs[tensors[0]]);
+    const bool alike = std::all_of(tensors.begin(), tensors.end(), [&](size_t i) {
+      return in_.type(node.inputs[i]).dims == shape.dims || in_.type(node.inputs[i]).rank() == 0;
+    });
+    if (!reduces && !(node.op->elementwise() && alike && node.op->name != "dropout")) return false;
+    for (const size_t i : tensors) {
+      d.inputs[i] = in_.type(node.inputs[i]).rank() == 0 ? Place::replicate() : Place::flat();
+    }
+    for (auto& o : d.outputs) o = reduces ? Place::partial() : Place::flat();
+    return true;
+  }
+
+  std::optional<Label> choose_label(const Node& node, const Labels& labels,
+                                    const std::vector<size_t>& tensors, const Decision& d,
+                                    size_t m) const {
+    std::optional<Label> best;
+    bool best_primary = false;
+    for (const size_t i : tensors) {
+      if (!d.inputs[i].is(Kind::shard)) continue;
+      const auto dim = static_cast<size_t>(d.inputs[i].dim);
+      const Label l = labels.inputs[i][dim];
+      if (node.op->whole.find(labels.letters[l]) != std::string_view::npos) continue;
+      const auto* mapping = mapping_of(in_.type(node.inputs[i]).dims[dim].axis, m);
+      const bool primary = mapping != nullptr && !mapping->secondary;
+      if (!best || (primary && !best_primary)) {
+        best = l;
+        best_primary = primary;
+      }
+    }
+    return best;
+  }
+
+  Status place_node(const Node& node) {
+    const auto scalar_node = std::all_of(node.inputs.begin(), node.inputs.end(),
+                                         [&](ValueId v) { return !is_tensor(v); });
+    if (scalar_node) return emit(node, {}, whole_outputs(node));
+    const Labels labels = labels_of(in_, node);
+    std::vector<Placement> inputs(labels.inputs.size(), whole());
+    std::vector<Placement> outputs(node.outputs.size(), whole());
+    std::optional<size_t> ring;
+    for (size_t m = 0; m < layout_.axes.size(); ++m) {
+      if (layout_.axes[m].size == 1) continue;
+      if (is_ring(node, m)) {
+        ring = m;
+        set_ring(node, inputs, outputs, m);
+        continue;
+      }
+      MGT_ASSIGN_OR_RETURN(const Decision d, decide(node, labels, m));
+      for (size_t i = 0; i < inputs.size(); ++i) inputs[i][m] = d.inputs[i];
+      for (size_t o = 0; o < outputs.size(); ++o) outputs[o][m] = d.outputs[o];
+    }
+    if (ring) return emit_ring(node, inputs, outputs, *ring);
+    return emit(node, inputs, outputs);
+  }
+
+  std::vector<Placement> whole_outputs(const Node& node) const {
+    return std::vector<Placement>(node.outputs.size(), whole());
+  }
+
+  // ---- writing
+  Result<ValueId> read(ValueId v, const Placement& placement) {
+    Placed& value = placed_[v];
+    if (!is_tensor(v)) return value.id;
+    if (in_.values[v].kind == ValueKind::input) return input(v, placement);
+    return moves_.move(value, placement, stage());
+  }
+  int64_t stage() const { return builder_.block(); }
+
+  Result<ValueId> input(ValueId v, const Placement& placement) {
+    auto& known = inputs_[{v, placement}];
+    if (known != 0) return known - 1;
+    const Value& value = in_.values[v];
+    const Local local = localize(layout_, request_.coordinates, value.type, placement);
+    int copies = 0;
+    for (const auto& [key, id] : inputs_) copies += key.first == v && id != 0 ? 1 : 0;
+    const std::string name = copies == 0 ? value.name : text(value.name, "#", copies);
+    MGT_ASSIGN_OR_RETURN(const ValueId id, builder_.input(name, local.type));
+    moves_.set_maps(id, value.type, placement);
+    known = id + 1;
+    return id;
+  }
+
+  Status emit(const Node& node, const std::vector<Placement>& inputs,
+              const std::vector<Placement>& outputs) {
+    std::vector<ValueId> ids;
+    const size_t operands = node.inputs.size() - (node.accumulate_mask != 0 ? 1 : 0);
+    for (size_t i = 0; i < operands; ++i) {
+      if (!is_tensor(node.inputs[i])) {
+        ids.push_back(placed_[node.inputs[i]].id);
+        continue;
+      }
+      MGT_ASSIGN_OR_RETURN(const ValueId id, read(node.inputs[i], inputs[i]));
+      ids.push_back(id);
+    }
+    Attrs attrs = node.attrs;
+    if (attrs.contains("vocab")) {  // embedding_grad: rows that this rank holds
+      attrs["vocab"] =
+          localize(layout_, request_.coordinates, in_.type(node.outputs[0]), outputs[0])
+              .type.dims[0]
+              .size;
+    }
+    MGT_ASSIGN_OR_RETURN(const auto results,
+                         builder_.op(node.op->name, std::move(ids), std::move(attrs)));
+    for (size_t o = 0; o < results.size(); ++o) {
+      const ValueId v = node.outputs[o];
+      placed_[v] = {results[o], in_.type(v), outputs[o]};
+      if (is_tensor(v)) moves_.set_maps(results[o], in_.type(v), outputs[o]);
+    }
+    return write_results(node);
+  }
+
+  // Results that live in a parameter or state.
+  Status write_results(const Node& node) {
+    for (size_t o = 0; o < node.outputs.size(); ++o) {
+      const ValueId v = node.outputs[o];
+      const ValueId target = in_.values[v].into;
+      if (target == kNone) continue;
+      const bool adds = ((node.accumulate_mask >> o) & 1) != 0;
+      MGT_RETURN_IF_ERROR(adds ? accumulate(v, target, placed_[node.inputs.back()].id)
+                               : overwrite(v, target));
+    }
+    return {};
+  }
+
+  Status accumulate(ValueId v, ValueId target, ValueId flag) {
+    Placed& value = placed_[v];
+    if (placed_[target].id == kNone) {
+      const Placement placement = gradient_placement(target, value.placement);
+      const Local local = localize(layout_, request_.coordinates, value.logical, placement);
+      MGT_ASSIGN_OR_RETURN(const ValueId id, builder_.state(in_.values[target].name, local.type));
+      MGT_RETURN_IF_ERROR(remember(target, id, placement, in_.values[target].name));
+    }
+    MGT_ASSIGN_OR_RETURN(ValueId id, moves_.move(value, placed_[target].placement, stage()));
+    Program& p = builder_.program();
+    const auto can_add = [&](ValueId candidate) {
+      const Node& producer = p.nodes[p.values[candidate].producer];
+      const auto o = std::find(producer.outputs.begin(), producer.outputs.end(), candidate) -
+                     producer.outputs.begin();
+      return ((producer.op->accumulates >> o) & 1) != 0;
+    };
+    if (!can_add(id)) {
+      id = builder_.op1("sum", {id}, {{"keep", static_cast<int64_t>(p.type(id).rank())}});
+      moves_.set_maps(id, value.logical, placed_[target].placement);
+    }
+    p.values[id].into = placed_[target].id;
+    Node& producer = p.nodes[p.values[id].producer];
+    const auto o =
+        std::find(producer.outputs.begin(), producer.outputs.end(), id) - producer.outputs.begin();
+    if (producer.accumulate_mask == 0) producer.inputs.push_back(flag);
+    producer.accumulate_mask |= uint64_t{1} << o;
+    return {};
+  }
+
+  // A gradient stays as its op makes it until the step's last micro-batch; from ZeRO-2 on it is
+  // reduced at once to the shard that its optimizer states have.
+  Placement gradient_placement(ValueId target, Placement made) const {
+    const auto m = layout_.axis(layout_.zero_axis);
+    if (m && layout_.zero_stage >= 2)
+      made[*m] = optimizer_state_placement(layout_, in_.type(target))[*m];
+    return made;
+  }
+
+  Status overwrite(ValueId v, ValueId target) {
+    const Placed value = placed_[v];
+    MGT_ASSIGN_OR_RETURN(ValueId id, moves_.move(value, placed_[target].placement, stage()));
+    Program& p = builder_.program();
+    if (p.values[id].kind != ValueKind::result || p.values[id].into != kNone)
+      id = builder_.op1("copy", {id});
+    p.values[id].into = placed_[target].id;
+    return {};
+  }
+
+  Status export_value(const std::string& name, ValueId v) {
+    Placement placement = placed_[v].placement;
+    for (size_t m = 0; m < placement.size(); ++m) {
+      // Host-side totals add partial sums up themselves; everything else is handed out whole.
+      if (!(placement[m].is(Kind::partial) && placement[m].reduce == Reduce::sum))
+        placement[m] = Place::replicate();
+    }
+    if (is_tensor(v)) {
+      MGT_ASSIGN_OR_RETURN(const ValueId id, read(v, placement));
+      placed_[v] = {id, in_.type(v), placement};
+    }
+    out_.placements[name] = placement;
+    return {};
+  }
+
+  // ---- ring attention
+  bool is_ring(const Node& node, size_t m) const {
+    return layout_.ring_axis == layout_.axes[m].name &&
+           (node.op->name == "attention" || node.op->name == "attention_grad");
+  }
+  // Everything is cut along its sequence, dimension 1 of q, k, v, out and 2 of the log-sum-exp.
+  void set_ring(const Node& node, std::vector<Placement>& inputs, std::vector<Placement>& outputs,
+                size_t m) const {
+    const auto sequence = [&](ValueId v) { return Place::shard(in_.type(v).rank() == 3 ? 2 : 1); };
+    for (size_t i = 0; i < inputs.size(); ++i) inputs[i][m] = sequence(node.inputs[i]);
+    for (size_t o = 0; o < outputs.size(); ++o) outputs[o][m] = sequence(node.outputs[o]);
+  }
+  Status emit_ring(const Node& node, const std::vector<Placement>& inputs,
+                   const std::vector<Placement>& outputs, size_t m) {
+    std::vector<ValueId> ids;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      MGT_ASSIGN_OR_RETURN(const ValueId id, read(node.inputs[i], inputs[i]));
+      ids.push_back(id);
+    }
+    const auto held_by = [&](int64_t rank, size_t operand) {
+      auto coordinates = request_.coordinates;
+      coordinates[m] = rank;
+      return localize(layout_, coordinates, in_.type(node.inputs[operand]), inputs[operand]).maps;
+    };
+    const Ring ring{layout_.axes[m].name, layout_.axes[m].size, request_.coordinates[m], held_by};
+    const auto results = node.op->name == "attention"
+                             ? ring_attention(builder_, ring, ids, node.attrs)
+                             : ring_attention_grad(builder_, ring, ids, node.attrs);
+    for (size_t o = 0; o < results.size(); ++o) {
+      placed_[node.outputs[o]] = {results[o], in_.type(node.outputs[o]), outputs[o]};
+      moves_.set_maps(results[o], in_.type(node.outputs[o]), outputs[o]);
+    }
+    return {};
+  }
+
+  const Program& in_;
+  const Layout& layout_;
+  const PartitionRequest& request_;
+  ProgramBuilder builder_;
+  Redistributor moves_;
+  std::vector<Placed> placed_;                               // of each logical value
+  std::map<std::pair<ValueId, Placement>, ValueId> inputs_;  // id + 1
+  Partitioned out_;
+};
+
+}  // namespace
+
+Result<Partitioned> partition(const graph::Program& logical, const PartitionRequest& request) {
+  return Partitioner(logical, request).run();
+}
+
+}  // namespace megatron::passes
