@@ -164,7 +164,7 @@ void Gpt::build(const ProgramRequest& request, const Builder& b) {
   const Value labels = b.input("labels", DType::i32, {batch, seq});
   const Value mask = b.input("loss_mask", DType::f32, {batch, seq});
   const auto term = ops::linear_cross_entropy(x, w.word_embedding(), labels, mask);
-  b.loss("lm loss", term.sum, term.count);
+  b.loss("lm", term.sum, term.count);
 }
 
 }  // namespace megatron::gpt

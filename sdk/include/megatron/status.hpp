@@ -192,12 +192,16 @@ T value_or_throw(Result<T> result) {
 
 #define MGT_CONCAT_(a, b) a##b
 #define MGT_CONCAT(a, b) MGT_CONCAT_(a, b)
-#define MGT_RETURN_IF_ERROR(expression)                                                       \
-  do {                                                                                        \
-    if (::megatron::Status mgt_status_ = (expression); !mgt_status_.ok()) return mgt_status_; \
+// Names are numbered by __COUNTER__: the macros may stand inside a lambda that is itself an
+// argument.
+#define MGT_RETURN_IF_ERROR(expression) \
+  MGT_RETURN_IF_ERROR_(MGT_CONCAT(mgt_status_, __COUNTER__), expression)
+#define MGT_RETURN_IF_ERROR_(status, expression)                               \
+  do {                                                                         \
+    if (::megatron::Status status = (expression); !status.ok()) return status; \
   } while (false)
 #define MGT_ASSIGN_OR_RETURN(declaration, expression) \
-  MGT_ASSIGN_OR_RETURN_(MGT_CONCAT(mgt_result_, __LINE__), declaration, expression)
+  MGT_ASSIGN_OR_RETURN_(MGT_CONCAT(mgt_result_, __COUNTER__), declaration, expression)
 #define MGT_ASSIGN_OR_RETURN_(result, declaration, expression) \
   auto result = (expression);                                  \
   if (!result.ok()) return std::move(result).status();         \

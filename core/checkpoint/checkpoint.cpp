@@ -1,0 +1,222 @@
+#include "checkpoint/checkpoint.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/file.hpp"
+#include "base/hash.hpp"
+
+namespace megatron::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr int kFormat = 1;
+constexpr std::string_view kTracker = "latest_checkpointed_iteration.txt";
+constexpr std::string_view kPrefix = "iter_";
+
+std::string folder_name(int64_t iteration) {
+  std::string digits = std::to_string(iteration);
+  if (digits.size() < 7) digits.insert(0, 7 - digits.size(), '0');
+  return text(kPrefix, digits);
+}
+
+// Iterations of the folders below `directory`, newest first.
+std::vector<int64_t> iterations(const std::string& directory) {
+  std::vector<int64_t> out;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(kPrefix)) continue;
+    int64_t iteration = 0;
+    const char* end = name.data() + name.size();
+    const auto parsed = std::from_chars(name.data() + kPrefix.size(), end, iteration);
+    if (parsed.ec == std::errc() && parsed.ptr == end) out.push_back(iteration);
+  }
+  std::sort(out.rbegin(), out.rend());
+  return out;
+}
+
+Status sync_folder(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return errno_status("cannot open", path, errno);
+  const int result = ::fsync(fd);
+  const int error = errno;
+  ::close(fd);
+  return result == 0 ? Status() : errno_status("cannot write", path, error);
+}
+
+Status system_error(std::string_view what, const std::string& path, const std::error_code& error) {
+  return errno_status(what, path, error.value());
+}
+
+Json file_record(const std::string& path, const std::string& hash) {
+  std::error_code error;  // a size that cannot be read does not match when the checkpoint is opened
+  return {{"bytes", fs::file_size(path, error)}, {"xxh3_128", hash}};
+}
+
+Status write_tensors(const std::string& folder, const std::string& file,
+                     const std::vector<Contents::Tensor>& tensors, const Contents& contents,
+                     Json& files) {
+  SafetensorsWriter writer;
+  writer.set_metadata("format", "megatron-host");
+  for (const auto& t : tensors) writer.declare(t.name, DType::f32, t.shape);
+  const std::string path = text(folder, "/", file);
+  MGT_ASSIGN_OR_RETURN(
+      const std::string hash,
+      writer.write(path, [&](std::string_view name) -> Result<std::span<const std::byte>> {
+        MGT_ASSIGN_OR_RETURN(const auto data, contents.read(name));
+        return std::as_bytes(data);
+      }));
+  files[file] = file_record(path, hash);
+  return {};
+}
+
+// A checkpoint that is not sound: why, and that an older one may be.
+Status unsound(const std::string& folder, std::string_view cause) {
+  return Status::error(Code::data_loss, text("checkpoint '", folder, "' is incomplete or damaged"),
+                       cause, "resume from an older checkpoint of the run");
+}
+
+Status read_tensor(const SafetensorsReader& reader, const std::string& folder,
+                   std::string_view name, const std::vector<int64_t>& shape,
+                   std::vector<float>& out) {
+  const auto it = reader.tensors().find(name);
+  const auto list = [](const std::vector<int64_t>& dims) {
+    std::string s = "[";
+    for (const int64_t d : dims) s += text(s.size() > 1 ? ", " : "", d);
+    return s + "]";
+  };
+  if (it == reader.tensors().end()) {
+    return Status::error(Code::not_found,
+                         text("checkpoint '", folder, "' has no tensor '", name, "'"),
+                         "it was written by another model or another optimizer",
+                         "load it with the model and optimizer that its config.toml names");
+  }
+  if (it->second.dtype != DType::f32 || it->second.shape != shape) {
+    return Status::error(Code::failed_precondition,
+                         text("tensor '", name, "' of checkpoint '", folder, "' has the shape ",
+                              list(it->second.shape)),
+                         text("the run's model asks for ", list(shape)),
+                         "use the model sizes of the checkpoint's config.toml");
+  }
+  out.resize(it->second.bytes() / sizeof(float));
+  return reader.read(name, std::as_writable_bytes(std::span(out)));
+}
+
+}  // namespace
+
+Result<std::string> save(const std::string& directory, const Progress& progress,
+                         const Contents& contents, int64_t keep) {
+  const std::string folder = text(directory, "/", folder_name(progress.iteration));
+  const std::string staging = folder + ".incomplete";
+  std::error_code error;
+  fs::create_directories(directory, error);
+  if (error) return system_error("cannot create", directory, error);
+  fs::remove_all(staging, error);
+  fs::create_directory(staging, error);
+  if (error) return system_error("cannot create", staging, error);
+
+  Json files = Json::object();
+  MGT_RETURN_IF_ERROR(
+      write_tensors(staging, "model.safetensors", contents.parameters, contents, files));
+  MGT_RETURN_IF_ERROR(
+      write_tensors(staging, "optimizer.safetensors", contents.optimizer_states, contents, files));
+  MGT_RETURN_IF_ERROR(write_file(staging + "/config.toml", contents.config));
+  files["config.toml"] = file_record(staging + "/config.toml", hash_hex(contents.config));
+  const Json manifest = {{"format", kFormat},
+                         {"iteration", progress.iteration},
+                         {"consumed_samples", progress.consumed_samples},
+                         {"files", files}};
+  MGT_RETURN_IF_ERROR(write_file(staging + "/manifest.json", manifest.dump(2) + "\n"));
+  MGT_RETURN_IF_ERROR(sync_folder(staging));
+  // A run that was resumed from before this iteration writes it again.
+  const std::string old = folder + ".replaced";
+  fs::remove_all(old, error);
+  if (fs::exists(folder, error)) fs::rename(folder, old, error);
+  fs::rename(staging, folder, error);
+  if (error) return system_error("cannot rename", staging, error);
+  fs::remove_all(old, error);
+  MGT_RETURN_IF_ERROR(sync_folder(directory));
+  MGT_RETURN_IF_ERROR(write_file(text(directory, "/", kTracker), text(progress.iteration, "\n")));
+  if (keep > 0) {
+    const auto all = iterations(directory);
+    for (size_t i = static_cast<size_t>(keep); i < all.size(); ++i) {
+      fs::remove_all(text(directory, "/", folder_name(all[i])), error);
+    }
+  }
+  return folder;
+}
+
+Result<Checkpoint> Checkpoint::open(const std::string& folder) {
+  Checkpoint out;
+  out.folder_ = folder;
+  const auto manifest_text = read_file(folder + "/manifest.json");
+  if (!manifest_text.ok()) return unsound(folder, manifest_text.status().message());
+  const Json manifest = Json::parse(*manifest_text, nullptr, false);
+  try {
+    if (!manifest.is_object()) return unsound(folder, "manifest.json is not a JSON object");
+    if (manifest.at("format").get<int>() != kFormat) {
+      return Status::error(
+          Code::unimplemented,
+          text("checkpoint '", folder, "' has the format ", manifest.at("format").dump()),
+          text("this host reads format ", kFormat), "use the host version that wrote it");
+    }
+    out.progress_ = {manifest.at("iteration").get<int64_t>(),
+                     manifest.at("consumed_samples").get<int64_t>()};
+    for (const auto& [file, record] : manifest.at("files").items()) {
+      const std::string path = text(folder, "/", file);
+      std::error_code error;
+      const auto size = fs::file_size(path, error);
+      if (error) return unsound(folder, text(file, ": ", error.message()));
+      if (size != record.at("bytes").get<uint64_t>()) {
+        return unsound(folder, text(file, " has ", size, " bytes, the manifest says ",
+                                    record.at("bytes").dump()));
+      }
+      MGT_ASSIGN_OR_RETURN(const std::string hash, hash_file(path));
+      if (hash != record.at("xxh3_128").get<std::string>())
+        return unsound(folder, text(file, " does not match its checksum"));
+    }
+  } catch (const nlohmann::json::exception& e) {
+    return unsound(folder, text("manifest.json: ", e.what()));
+  }
+  MGT_ASSIGN_OR_RETURN(out.model_, SafetensorsReader::open(folder + "/model.safetensors"));
+  MGT_ASSIGN_OR_RETURN(out.optimizer_, SafetensorsReader::open(folder + "/optimizer.safetensors"));
+  return out;
+}
+
+Result<Checkpoint> Checkpoint::open_newest(const std::string& directory,
+                                           const std::function<void(std::string_view)>& warn) {
+  for (const int64_t iteration : iterations(directory)) {
+    auto checkpoint = open(text(directory, "/", folder_name(iteration)));
+    if (checkpoint.ok()) return checkpoint;
+    warn(checkpoint.status().message());
+  }
+  return Status::error(Code::not_found, text("there is no sound checkpoint in '", directory, "'"));
+}
+
+Result<std::string> Checkpoint::config() const { return read_file(folder_ + "/config.toml"); }
+
+Status Checkpoint::read_parameter(std::string_view name, const std::vector<int64_t>& shape,
+                                  std::vector<float>& out) const {
+  return read_tensor(model_, folder_, name, shape, out);
+}
+Status Checkpoint::read_optimizer_state(std::string_view name, const std::vector<int64_t>& shape,
+                                        std::vector<float>& out) const {
+  return read_tensor(optimizer_, folder_, name, shape, out);
+}
+
+std::vector<std::string> Checkpoint::parameter_names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : model_.tensors()) names.push_back(name);
+  return names;
+}
+
+}  // namespace megatron::checkpoint

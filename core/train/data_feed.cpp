@@ -1,0 +1,97 @@
+#include "train/data_feed.hpp"
+
+#include <chrono>
+
+namespace megatron::train {
+
+const void* MicroBatch::field(std::string_view name) const {
+  const auto it = fields_.find(name);
+  return it == fields_.end() ? nullptr : it->second.data();
+}
+
+DataFeed::DataFeed(DatasetView dataset, const std::vector<graph::Value>& inputs,
+                   int64_t micro_batch_size, int64_t micro_batches)
+    : dataset_(dataset),
+      inputs_(inputs),
+      micro_batch_size_(micro_batch_size),
+      micro_batches_(micro_batches) {
+  for (auto& slot : slots_) {
+    slot.batches.resize(static_cast<size_t>(micro_batches));
+    for (auto& batch : slot.batches) {
+      for (const auto& input : inputs_)
+        batch.fields_[input.name].resize(static_cast<size_t>(input.type.bytes()));
+    }
+  }
+  thread_ = std::thread([this] { read_loop(); });
+}
+
+DataFeed::~DataFeed() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+Status DataFeed::read(Slot& slot) {
+  std::vector<void*> buffers(inputs_.size());
+  int64_t sample = slot.first_sample;
+  for (auto& batch : slot.batches) {
+    for (int64_t row = 0; row < micro_batch_size_; ++row, ++sample) {
+      for (size_t f = 0; f < inputs_.size(); ++f) {
+        auto& bytes = batch.fields_.find(inputs_[f].name)->second;
+        buffers[f] = bytes.data() + row * (static_cast<int64_t>(bytes.size()) / micro_batch_size_);
+      }
+      MGT_RETURN_IF_ERROR(from_abi(dataset_.table->read(dataset_.self, sample, buffers.data()),
+                                   "the dataset plugin")
+                              .context(text("reading sample ", sample)));
+    }
+  }
+  return {};
+}
+
+void DataFeed::read_loop() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return stop_ || ahead().state == State::requested; });
+    if (stop_) return;
+    Slot& slot = ahead();
+    slot.state = State::reading;
+    lock.unlock();
+    Status status = read(slot);
+    lock.lock();
+    slot.status = std::move(status);
+    slot.state = State::ready;
+    changed_.notify_all();
+  }
+}
+
+void DataFeed::request(Slot& slot, int64_t first_sample) {
+  slot.first_sample = first_sample;
+  slot.state = State::requested;
+  changed_.notify_all();
+}
+
+Result<const std::vector<MicroBatch>*> DataFeed::next(int64_t first_sample) {
+  const auto start = std::chrono::steady_clock::now();
+  const int64_t samples = micro_batches_ * micro_batch_size_;
+  std::unique_lock lock(mutex_);
+  if (ahead().first_sample != first_sample) {
+    changed_.wait(lock,
+                  [&] { return ahead().state == State::idle || ahead().state == State::ready; });
+    request(ahead(), first_sample);
+  }
+  changed_.wait(lock, [&] { return ahead().state == State::ready; });
+  current_ = 1 - current_;
+  ahead().first_sample = -1;
+  ahead().state = State::idle;
+  waited_seconds_ +=
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const Slot& slot = slots_[current_];
+  if (!slot.status.ok()) return slot.status;
+  if (first_sample + 2 * samples <= dataset_.size()) request(ahead(), first_sample + samples);
+  return &slot.batches;
+}
+
+}  // namespace megatron::train

@@ -1,0 +1,80 @@
+// Batches for the train loop: the samples of a step's micro-batches, read ahead by a thread of its
+// own so that a step never waits for data that could have been read during the one before.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "graph/ir.hpp"
+#include "megatron/abi/dataset.h"
+#include "megatron/status.hpp"
+
+namespace megatron::train {
+
+// A dataset plugin's instance; owned by whoever made it.
+struct DatasetView {
+  const mgt_dataset* table = nullptr;
+  void* self = nullptr;
+  int64_t size() const { return table->size(self); }
+};
+
+// The fields of one micro-batch, each [micro_batch_size, sample...].
+class MicroBatch {
+ public:
+  const void* field(std::string_view name) const;
+
+ private:
+  friend class DataFeed;
+  std::map<std::string, std::vector<char>, std::less<>> fields_;
+};
+
+class DataFeed {
+ public:
+  // `inputs`: what the programs read, [batch, sample...].
+  DataFeed(DatasetView dataset, const std::vector<graph::Value>& inputs, int64_t micro_batch_size,
+           int64_t micro_batches);
+  DataFeed(const DataFeed&) = delete;
+  DataFeed& operator=(const DataFeed&) = delete;
+  ~DataFeed();
+
+  // The micro-batches of samples [first_sample, first_sample + micro_batches · micro_batch_size).
+  // Starts to read the ones that follow. Valid until the next call.
+  Result<const std::vector<MicroBatch>*> next(int64_t first_sample);
+  // Time that `next` spent waiting so far.
+  double waited_seconds() const { return waited_seconds_; }
+
+ private:
+  enum class State : uint8_t { idle, requested, reading, ready };
+  struct Slot {
+    std::vector<MicroBatch> batches;
+    int64_t first_sample = -1;
+    Status status;
+    State state = State::idle;
+  };
+  void read_loop();
+  Status read(Slot& slot);
+
+  DatasetView dataset_;
+  std::vector<graph::Value> inputs_;
+  int64_t micro_batch_size_;
+  int64_t micro_batches_;
+  void request(Slot& slot, int64_t first_sample);
+  Slot& ahead() { return slots_[1 - current_]; }
+
+  Slot slots_[2];
+  int current_ = 0;  // the slot that the caller holds; the thread fills the other
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stop_ = false;
+  double waited_seconds_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace megatron::train

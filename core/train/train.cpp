@@ -1,0 +1,323 @@
+#include "train/train.hpp"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+
+#include "base/file.hpp"
+#include "checkpoint/checkpoint.hpp"
+#include "log/log.hpp"
+
+namespace megatron::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+double gib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
+
+Status refuse(std::string_view fact, std::string_view cause, std::string_view action) {
+  return invalid_argument(fact, cause, action);
+}
+
+Result<LrSchedule> lr_schedule(const config::Section& o, int64_t global_batch,
+                               int64_t train_iters) {
+  LrSchedule s;
+  MGT_ASSIGN_OR_RETURN(s.style, parse_lr_decay_style(o.get<std::string>("lr_decay_style")));
+  MGT_ASSIGN_OR_RETURN(s.wsd_style,
+                       parse_wsd_decay_style(o.get<std::string>("lr_wsd_decay_style")));
+  s.max = o.get<double>("lr");
+  s.min = o.get<double>("min_lr");
+  s.init = o.get<double>("lr_warmup_init");
+  const int64_t decay_iters =
+      o.get<int64_t>("lr_decay_iters") > 0 ? o.get<int64_t>("lr_decay_iters") : train_iters;
+  s.decay_samples = decay_iters * global_batch;
+  const double fraction = o.get<double>("lr_warmup_fraction");
+  const int64_t warmup_iters = o.get<int64_t>("lr_warmup_iters");
+  if (fraction > 0 && warmup_iters > 0) {
+    return refuse(text(o.describe("lr_warmup_fraction"), ": the warm-up is given twice"),
+                  text("lr_warmup_iters is ", warmup_iters),
+                  "set one of lr_warmup_fraction and lr_warmup_iters");
+  }
+  s.warmup_samples = fraction > 0
+                         ? static_cast<int64_t>(fraction * static_cast<double>(s.decay_samples))
+                         : warmup_iters * global_batch;
+  s.wsd_decay_samples = o.get<int64_t>("lr_wsd_decay_iters") * global_batch;
+  if (s.min > s.max)
+    return refuse(o.describe("min_lr"), text("it exceeds lr = ", s.max),
+                  "lower min_lr or raise lr");
+  if (s.warmup_samples >= s.decay_samples && s.warmup_samples > 0) {
+    return refuse(
+        o.describe(fraction > 0 ? "lr_warmup_fraction" : "lr_warmup_iters"),
+        text("the warm-up takes ", s.warmup_samples, " samples, the whole decay ", s.decay_samples),
+        "shorten the warm-up");
+  }
+  if (s.style == LrDecayStyle::wsd && s.wsd_decay_samples == 0) {
+    return refuse(o.describe("lr_decay_style"), "WSD needs the length of its last phase",
+                  "set optimizer.lr_wsd_decay_iters");
+  }
+  return s;
+}
+
+Result<WeightDecaySchedule> weight_decay_schedule(const config::Section& o, int64_t global_batch,
+                                                  int64_t train_iters) {
+  WeightDecaySchedule s;
+  MGT_ASSIGN_OR_RETURN(s.style,
+                       parse_weight_decay_style(o.get<std::string>("weight_decay_incr_style")));
+  const double constant = o.get<double>("weight_decay");
+  s.start = o.has("start_weight_decay") ? o.get<double>("start_weight_decay") : constant;
+  s.end = o.has("end_weight_decay") ? o.get<double>("end_weight_decay") : constant;
+  s.samples = train_iters * global_batch;
+  if (s.style == WeightDecayStyle::constant && s.start != s.end) {
+    return refuse(o.describe("weight_decay_incr_style"),
+                  text("weight decay starts at ", s.start, " and ends at ", s.end),
+                  "choose linear or cosine, or leave start_ and end_weight_decay out");
+  }
+  return s;
+}
+
+Result<LoopOptions> loop_options(const Experiment& experiment) {
+  const auto& train = experiment.config().section("train");
+  const auto& optimizer = experiment.config().section("optimizer");
+  LoopOptions o;
+  o.train_iters = train.get<int64_t>("train_iters");
+  o.micro_batch_size = train.get<int64_t>("micro_batch_size");
+  o.global_batch_size = train.get<int64_t>("global_batch_size");
+  if (o.global_batch_size == 0) o.global_batch_size = o.micro_batch_size;
+  if (o.global_batch_size % o.micro_batch_size != 0) {
+    return refuse(train.describe("global_batch_size"),
+                  text("it is not a multiple of micro_batch_size = ", o.micro_batch_size),
+                  "change one of the two");
+  }
+  o.clip_grad = optimizer.get<double>("clip_grad");
+  MGT_ASSIGN_OR_RETURN(o.lr, lr_schedule(optimizer, o.global_batch_size, o.train_iters));
+  MGT_ASSIGN_OR_RETURN(o.weight_decay,
+                       weight_decay_schedule(optimizer, o.global_batch_size, o.train_iters));
+  o.eval_interval = train.get<int64_t>("eval_interval");
+  o.eval_iters = train.get<int64_t>("eval_iters");
+  o.save_interval = experiment.config().section("checkpoint").get<int64_t>("save_interval");
+  return o;
+}
+
+std::vector<int64_t> shape_of(const graph::Type& type) {
+  std::vector<int64_t> shape;
+  for (const auto& d : type.dims) shape.push_back(d.size);
+  return shape;
+}
+
+// Moves weights and optimizer states between an engine and checkpoints, tensor by tensor.
+class StateTransfer {
+ public:
+  explicit StateTransfer(Engine& engine) : engine_(engine) {}
+
+  Result<std::string> save(const std::string& directory, const LoopState& state,
+                           const std::string& config, int64_t keep) {
+    checkpoint::Contents contents;
+    for (const auto& t : engine_.parameters())
+      contents.parameters.push_back({t.name, shape_of(t.logical)});
+    for (const auto& t : engine_.optimizer_states())
+      contents.optimizer_states.push_back({t.name, shape_of(t.logical)});
+    contents.config = config;
+    contents.read = [&](std::string_view name) { return read(name); };
+    return checkpoint::save(directory, {state.iteration, state.consumed_samples}, contents, keep);
+  }
+
+  Status load(const checkpoint::Checkpoint& from, bool with_optimizer) {
+    for (const auto& t : engine_.parameters()) {
+      MGT_RETURN_IF_ERROR(from.read_parameter(t.name, shape_of(t.logical), logical_));
+      MGT_RETURN_IF_ERROR(write(t));
+    }
+    if (!with_optimizer) return {};
+    for (const auto& t : engine_.optimizer_states()) {
+      MGT_RETURN_IF_ERROR(from.read_optimizer_state(t.name, shape_of(t.logical), logical_));
+      MGT_RETURN_IF_ERROR(write(t));
+    }
+    return {};
+  }
+
+ private:
+  const PersistentTensor& find(std::string_view name) const {
+    for (const auto* list : {&engine_.parameters(), &engine_.optimizer_states()}) {
+      for (const auto& t : *list) {
+        if (t.name == name) return t;
+      }
+    }
+    MGT_CHECK(false, name);
+    std::abort();
+  }
+  Result<std::span<const float>> read(std::string_view name) {
+    const PersistentTensor& t = find(name);
+    local_.resize(static_cast<size_t>(t.local.elements()));
+    MGT_RETURN_IF_ERROR(engine_.download(t, local_));
+    logical_.assign(static_cast<size_t>(t.logical.elements()), 0.0F);
+    for (const auto& run : t.runs) {
+      std::memcpy(&logical_[static_cast<size_t>(run.logical_begin)],
+                  &local_[static_cast<size_t>(run.local_begin)],
+                  static_cast<size_t>(run.length) * sizeof(float));
+    }
+    return std::span<const float>(logical_);
+  }
+  Status write(const PersistentTensor& t) {
+    local_.assign(static_cast<size_t>(t.local.elements()), 0.0F);
+    for (const auto& run : t.runs) {
+      std::memcpy(&local_[static_cast<size_t>(run.local_begin)],
+                  &logical_[static_cast<size_t>(run.logical_begin)],
+                  static_cast<size_t>(run.length) * sizeof(float));
+    }
+    return engine_.upload(t, local_);
+  }
+
+  Engine& engine_;
+  std::vector<float> local_;
+  std::vector<float> logical_;
+};
+
+void warn(std::string_view message) { log::warning(message); }
+
+// A checkpoint folder itself, or the newest in a folder of them.
+Result<checkpoint::Checkpoint> open_checkpoint(const std::string& path) {
+  if (fs::exists(path + "/manifest.json")) return checkpoint::Checkpoint::open(path);
+  return checkpoint::Checkpoint::open_newest(path, warn);
+}
+
+Status prepare_directory(const std::string& directory, const RunOptions& options) {
+  std::error_code error;
+  const bool used = fs::exists(directory + "/metrics.jsonl", error) ||
+                    fs::exists(directory + "/checkpoints", error);
+  if (used && !options.resume && !options.overwrite) {
+    return Status::error(
+        Code::already_exists, text("'", directory, "' already holds a run"),
+        "its files would be replaced",
+        "--resume continues it, --overwrite starts anew, or choose another train.output_dir");
+  }
+  if (used && options.overwrite) {
+    fs::remove_all(directory + "/checkpoints", error);
+    fs::remove(directory + "/metrics.jsonl", error);
+  }
+  fs::create_directories(directory, error);
+  if (error) return errno_status("cannot create", directory, error.value());
+  return {};
+}
+
+int64_t peak_rss_bytes() {
+  struct rusage usage {};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss * 1024;
+}
+
+}  // namespace
+
+std::string output_dir(const Experiment& experiment, const std::string& manifest_path) {
+  const auto& train = experiment.config().section("train");
+  if (train.has("output_dir")) {
+    if (const auto& path = train.get<std::string>("output_dir"); !path.empty()) return path;
+  }
+  return absolute_path(text("runs/", fs::path(manifest_path).stem().string()));
+}
+
+Result<LoopResult> run_experiment(Experiment& experiment, PoolServices& services,
+                                  const std::string& directory, const RunOptions& options) {
+  const auto& config = experiment.config();
+  MGT_ASSIGN_OR_RETURN(const LoopOptions loop, loop_options(experiment));
+  MGT_RETURN_IF_ERROR(services.start(config.section("train").get<int64_t>("num_threads")));
+  EngineRequest request;
+  MGT_ASSIGN_OR_RETURN(request.model, experiment.model());
+  MGT_ASSIGN_OR_RETURN(request.device, experiment.device());
+  MGT_ASSIGN_OR_RETURN(request.optimizer, experiment.optimizer());
+  request.layout = experiment.layout();
+  request.micro_batch_size = loop.micro_batch_size;
+  request.seed = static_cast<uint64_t>(experiment.seed());
+  request.evaluate = loop.eval_iters > 0;
+  MGT_ASSIGN_OR_RETURN(auto engine, Engine::create(request));
+
+  const int64_t micro_batches = loop.global_batch_size / loop.micro_batch_size;
+  MGT_ASSIGN_OR_RETURN(
+      const auto* train_data,
+      experiment.dataset("train", loop.train_iters * loop.global_batch_size, engine->inputs()));
+  DataFeed train_feed({train_data->table(), train_data->self()}, engine->inputs(),
+                      loop.micro_batch_size, micro_batches);
+  std::optional<DataFeed> valid_feed;
+  if (loop.eval_iters > 0) {
+    MGT_ASSIGN_OR_RETURN(
+        const auto* valid_data,
+        experiment.dataset("valid", loop.eval_iters * loop.global_batch_size, engine->inputs()));
+    valid_feed.emplace(DatasetView{valid_data->table(), valid_data->self()}, engine->inputs(),
+                       loop.micro_batch_size, micro_batches);
+  }
+
+  // Everything that can be wrong before the first step has had its say; now the run's files.
+  MGT_RETURN_IF_ERROR(prepare_directory(directory, options));
+  const std::string checkpoints = directory + "/checkpoints";
+  StateTransfer transfer(*engine);
+  LoopState state;
+  MGT_RETURN_IF_ERROR(engine->initialize_parameters());
+  const auto& checkpoint_section = config.section("checkpoint");
+  if (options.resume) {
+    MGT_ASSIGN_OR_RETURN(const auto checkpoint,
+                         checkpoint::Checkpoint::open_newest(checkpoints, warn));
+    MGT_RETURN_IF_ERROR(transfer.load(checkpoint, true));
+    state = {checkpoint.progress().iteration, checkpoint.progress().consumed_samples};
+    log::info(text("resuming from ", checkpoint.folder()));
+  } else if (checkpoint_section.has("load") &&
+             !checkpoint_section.get<std::string>("load").empty()) {
+    MGT_ASSIGN_OR_RETURN(const auto checkpoint,
+                         open_checkpoint(checkpoint_section.get<std::string>("load")));
+    MGT_RETURN_IF_ERROR(transfer.load(checkpoint, false));
+    log::info(text("weights from ", checkpoint.folder()));
+  }
+  for (const auto& section : config.all()) {
+    for (const auto& key : section.unread_keys()) {
+      return invalid_argument(text(section.describe(key), ": plugin '", section.plugin(),
+                                   "' declares this option and never reads it"),
+                              "the value would be ignored silently",
+                              "remove the key, or report it to the plugin's author");
+    }
+  }
+  MGT_RETURN_IF_ERROR(write_file(directory + "/config.toml", experiment.config_text()));
+
+  const auto memory = engine->memory();
+  MGT_ASSIGN_OR_RETURN(const std::string device, request.device.description());
+  log::info(fmt::format("device: {}", device));
+  log::info(fmt::format("model: {} parameters; {:.3f} TFLOP an iteration",
+                        engine->parameter_count(),
+                        engine->train_flops() * static_cast<double>(micro_batches) / 1e12));
+  log::info(
+      fmt::format("memory planned: {:.3f} GiB = weights {:.3f} + gradients {:.3f} + optimizer "
+                  "{:.3f} + activations {:.3f}",
+                  gib(memory.total()), gib(memory.parameters), gib(memory.gradients),
+                  gib(memory.optimizer_states), gib(memory.scratch)));
+
+  int64_t seq_tokens = 1;  // of one sequence: the elements of its first field
+  if (!engine->inputs().empty())
+    seq_tokens = engine->inputs()[0].type.elements() / loop.micro_batch_size;
+  Reporter reporter(
+      {.train_iters = loop.train_iters,
+       .log_interval = config.section("train").get<int64_t>("log_interval"),
+       .tokens_per_iteration = loop.global_batch_size * seq_tokens,
+       .flops_per_iteration = engine->train_flops() * static_cast<double>(micro_batches),
+       .metrics_path = directory + "/metrics.jsonl",
+       .progress_bar = isatty(STDERR_FILENO) != 0 && isatty(STDOUT_FILENO) != 0});
+  MGT_RETURN_IF_ERROR(reporter.open(state.iteration));
+  LoopHooks hooks;
+  hooks.stop = options.stop;
+  if (checkpoint_section.get<bool>("save")) {
+    hooks.save = [&](const LoopState& at) -> Status {
+      MGT_ASSIGN_OR_RETURN(const std::string folder,
+                           transfer.save(checkpoints, at, experiment.config_text(),
+                                         checkpoint_section.get<int64_t>("keep")));
+      reporter.line(text(" saved checkpoint ", folder));
+      return {};
+    };
+  }
+  MGT_ASSIGN_OR_RETURN(LoopResult result,
+                       run_loop(*engine, train_feed, valid_feed ? &*valid_feed : nullptr, loop,
+                                state, reporter, hooks));
+  log::info(fmt::format(
+      "memory: {:.3f} GiB planned, {:.3f} GiB peak of the process; waited {:.2f} s for data",
+      gib(memory.total()), gib(peak_rss_bytes()), train_feed.waited_seconds()));
+  return result;
+}
+
+}  // namespace megatron::train
