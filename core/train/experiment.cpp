@@ -2,7 +2,6 @@
 
 #include "config/abi_config.hpp"
 #include "log/log.hpp"
-#include "train/sections.hpp"
 
 namespace megatron::train {
 namespace {
@@ -15,14 +14,6 @@ mgt_kind kind_of(std::string_view section) {
   if (section == "optimizer") return MGT_KIND_OPTIMIZER;
   MGT_CHECK(section == "device", section);
   return MGT_KIND_DEVICE;
-}
-
-// The schema of a plugin that the manifest names.
-Result<config::Schema> schema_of(const plugin::LoadedPlugin& plugin) {
-  std::vector<mgt_option> options;
-  for (const mgt_option* o : plugin.options()) options.push_back(*o);
-  for (auto& o : options) o.struct_size = sizeof(mgt_option);  // the copy's own stride
-  return config::Schema::from_abi(plugin.name(), options.data(), options.size());
 }
 
 }  // namespace
@@ -48,16 +39,18 @@ void PoolServices::parallel_for(int64_t tasks, mgt_task_fn fn, void* arg) {
 
 Result<std::unique_ptr<Experiment>> Experiment::load(const std::string& path,
                                                      std::span<const std::string> overrides,
-                                                     plugin::Registry& registry) {
+                                                     plugin::Registry& registry,
+                                                     std::vector<config::SectionSchema> sections) {
   MGT_ASSIGN_OR_RETURN(const config::Manifest manifest, config::Manifest::load(path, overrides));
-  auto sections = experiment_sections();
   for (const auto& named : config::named_plugins(manifest, sections)) {
     auto loaded = registry.load(kind_of(named.section), named.name);
     if (!loaded.ok()) {
       return std::move(loaded).status().context(
           text("reading ", config::location(named.origin), ": [", named.section, "]"));
     }
-    MGT_ASSIGN_OR_RETURN(config::Schema schema, schema_of(*loaded));
+    MGT_ASSIGN_OR_RETURN(
+        config::Schema schema,
+        config::Schema::from_abi(loaded->name(), loaded->options(), loaded->option_count()));
     for (auto& section : sections) {
       if (section.name == named.section) section.plugins.push_back(std::move(schema));
     }

@@ -13,6 +13,7 @@
 #include "megatron/tokenizer.hpp"
 #include "plugin/registry.hpp"
 #include "train/engine.hpp"
+#include "train/sections.hpp"
 
 namespace megatron::train {
 
@@ -55,10 +56,11 @@ class PoolServices final : public plugin::HostServices {
 
 class Experiment {
  public:
+  // `sections`: what the manifest may hold, a whole experiment by default.
   // Loads the plugins that the manifest names; every problem of the manifest is in the error.
-  static Result<std::unique_ptr<Experiment>> load(const std::string& path,
-                                                  std::span<const std::string> overrides,
-                                                  plugin::Registry& registry);
+  static Result<std::unique_ptr<Experiment>> load(
+      const std::string& path, std::span<const std::string> overrides, plugin::Registry& registry,
+      std::vector<config::SectionSchema> sections = experiment_sections());
 
   const config::Resolved& config() const { return config_; }
   config::Resolved& config() { return config_; }

@@ -4,17 +4,20 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <cstring>
 #include <filesystem>
 
 #include "base/file.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "log/log.hpp"
+#include "train/generate.hpp"
+#include "train/state_transfer.hpp"
 
 namespace megatron::train {
 namespace {
 
 namespace fs = std::filesystem;
+
+void warn(std::string_view message) { log::warning(message); }
 
 double gib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
@@ -99,87 +102,6 @@ Result<LoopOptions> loop_options(const Experiment& experiment) {
   o.eval_iters = train.get<int64_t>("eval_iters");
   o.save_interval = experiment.config().section("checkpoint").get<int64_t>("save_interval");
   return o;
-}
-
-std::vector<int64_t> shape_of(const graph::Type& type) {
-  std::vector<int64_t> shape;
-  for (const auto& d : type.dims) shape.push_back(d.size);
-  return shape;
-}
-
-// Moves weights and optimizer states between an engine and checkpoints, tensor by tensor.
-class StateTransfer {
- public:
-  explicit StateTransfer(Engine& engine) : engine_(engine) {}
-
-  Result<std::string> save(const std::string& directory, const LoopState& state,
-                           const std::string& config, int64_t keep) {
-    checkpoint::Contents contents;
-    for (const auto& t : engine_.parameters())
-      contents.parameters.push_back({t.name, shape_of(t.logical)});
-    for (const auto& t : engine_.optimizer_states())
-      contents.optimizer_states.push_back({t.name, shape_of(t.logical)});
-    contents.config = config;
-    contents.read = [&](std::string_view name) { return read(name); };
-    return checkpoint::save(directory, {state.iteration, state.consumed_samples}, contents, keep);
-  }
-
-  Status load(const checkpoint::Checkpoint& from, bool with_optimizer) {
-    for (const auto& t : engine_.parameters()) {
-      MGT_RETURN_IF_ERROR(from.read_parameter(t.name, shape_of(t.logical), logical_));
-      MGT_RETURN_IF_ERROR(write(t));
-    }
-    if (!with_optimizer) return {};
-    for (const auto& t : engine_.optimizer_states()) {
-      MGT_RETURN_IF_ERROR(from.read_optimizer_state(t.name, shape_of(t.logical), logical_));
-      MGT_RETURN_IF_ERROR(write(t));
-    }
-    return {};
-  }
-
- private:
-  const PersistentTensor& find(std::string_view name) const {
-    for (const auto* list : {&engine_.parameters(), &engine_.optimizer_states()}) {
-      for (const auto& t : *list) {
-        if (t.name == name) return t;
-      }
-    }
-    MGT_CHECK(false, name);
-    std::abort();
-  }
-  Result<std::span<const float>> read(std::string_view name) {
-    const PersistentTensor& t = find(name);
-    local_.resize(static_cast<size_t>(t.local.elements()));
-    MGT_RETURN_IF_ERROR(engine_.download(t, local_));
-    logical_.assign(static_cast<size_t>(t.logical.elements()), 0.0F);
-    for (const auto& run : t.runs) {
-      std::memcpy(&logical_[static_cast<size_t>(run.logical_begin)],
-                  &local_[static_cast<size_t>(run.local_begin)],
-                  static_cast<size_t>(run.length) * sizeof(float));
-    }
-    return std::span<const float>(logical_);
-  }
-  Status write(const PersistentTensor& t) {
-    local_.assign(static_cast<size_t>(t.local.elements()), 0.0F);
-    for (const auto& run : t.runs) {
-      std::memcpy(&local_[static_cast<size_t>(run.local_begin)],
-                  &logical_[static_cast<size_t>(run.logical_begin)],
-                  static_cast<size_t>(run.length) * sizeof(float));
-    }
-    return engine_.upload(t, local_);
-  }
-
-  Engine& engine_;
-  std::vector<float> local_;
-  std::vector<float> logical_;
-};
-
-void warn(std::string_view message) { log::warning(message); }
-
-// A checkpoint folder itself, or the newest in a folder of them.
-Result<checkpoint::Checkpoint> open_checkpoint(const std::string& path) {
-  if (fs::exists(path + "/manifest.json")) return checkpoint::Checkpoint::open(path);
-  return checkpoint::Checkpoint::open_newest(path, warn);
 }
 
 Status prepare_directory(const std::string& directory, const RunOptions& options) {

@@ -1,9 +1,10 @@
 // MEGATRON_PLUGIN: the last lines of every plugin. It writes the ELF note and the one exported
 // symbol.
 //
-//   constexpr megatron::Option kOptions[] = {megatron::option("beta1", MGT_OPTION_FLOAT, "0.9",
-//   "…")}; MEGATRON_PLUGIN(.name = "adamw", .version = "1.0", .description = "AdamW.",
-//                   .options = kOptions, .table = megatron::optimizer_table<AdamW>());
+//   constexpr megatron::Option kOptions[] = {
+//       megatron::option("beta1", MGT_OPTION_FLOAT, "0.9", "…")};
+//   MEGATRON_PLUGIN(mgt_optimizer, "1.0", .description = "AdamW.", .options = kOptions,
+//                   .table = megatron::optimizer_table<AdamW>());
 //
 // MEGATRON_PLUGIN_KIND and MEGATRON_PLUGIN_NAME come from megatron_add_plugin(), so that the note,
 // the file name and the table cannot disagree.

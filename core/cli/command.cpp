@@ -1,0 +1,33 @@
+#include "cli/command.hpp"
+
+#include <utility>
+
+#include "log/log.hpp"
+
+namespace megatron::cli {
+namespace {
+
+class LoggingServices final : public plugin::SerialServices {
+ public:
+  void log(std::string_view plugin, mgt_log_level level, mgt_str message) override {
+    megatron::log::write_plugin(plugin, level, message);
+  }
+};
+
+}  // namespace
+
+Result<plugin::Registry> open_registry(const Context& context, plugin::HostServices& services) {
+  MGT_ASSIGN_OR_RETURN(plugin::SearchPath search,
+                       plugin::make_search_path(context.plugin_files, context.plugin_folders,
+                                                plugin::system_search_environment()));
+  plugin::Registry registry(std::move(search), services);
+  for (const Status& warning : registry.warnings()) log::warning(warning.message());
+  return registry;
+}
+
+plugin::HostServices& serial_services() {
+  static auto& services = *new LoggingServices;  // plugins stay loaded until the very end
+  return services;
+}
+
+}  // namespace megatron::cli

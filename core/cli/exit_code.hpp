@@ -1,0 +1,19 @@
+// What the process tells its caller. Scripts and schedulers rely on these numbers.
+#pragma once
+
+#include "megatron/status.hpp"
+
+namespace megatron::cli {
+
+enum class ExitCode : int {
+  ok = 0,
+  failure = 1,          // it was tried and failed
+  usage = 2,            // the command line, the environment or the manifest is wrong
+  plugin_unusable = 3,  // a plugin that was asked for is missing, refused, unavailable or failed
+};
+
+// By the status's code: OK, INVALID_ARGUMENT -> usage, plugin::kUnusable -> plugin_unusable, any
+// other -> failure.
+ExitCode exit_code(const Status& status);
+
+}  // namespace megatron::cli

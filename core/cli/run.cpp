@@ -1,0 +1,83 @@
+// `run`: trains what a manifest describes.
+#include <csignal>
+#include <iostream>
+#include <memory>
+
+#include "cli/command.hpp"
+#include "log/log.hpp"
+#include "train/train.hpp"
+
+namespace megatron::cli {
+namespace {
+
+struct RunArguments {
+  std::string manifest;
+  std::vector<std::string> overrides;
+  bool print_config = false;
+  train::RunOptions options;
+};
+
+// Written by the signal handler, read by the train loop.
+std::atomic<bool>& stop_requested() {
+  static std::atomic<bool> stop{false};
+  return stop;
+}
+
+// The first signal asks the loop to finish its iteration, save and return; a second one ends the
+// process.
+void install_handlers() {
+  stop_requested();  // made before a signal can come
+  for (const int signal : {SIGINT, SIGTERM}) {
+    std::signal(signal, [](int number) {
+      stop_requested().store(true, std::memory_order_relaxed);
+      std::signal(number, SIG_DFL);
+    });
+  }
+}
+
+Status run(const RunArguments& arguments, const Context& context) {
+  static auto& services = *new train::PoolServices;  // plugins stay loaded until the very end
+  MGT_ASSIGN_OR_RETURN(plugin::Registry registry, open_registry(context, services));
+  MGT_ASSIGN_OR_RETURN(auto experiment,
+                       train::Experiment::load(arguments.manifest, arguments.overrides, registry));
+  if (arguments.print_config) {
+    std::cout << experiment->config_text();
+    return {};
+  }
+  install_handlers();
+  auto options = arguments.options;
+  options.stop = &stop_requested();
+  const std::string directory = train::output_dir(*experiment, arguments.manifest);
+  MGT_ASSIGN_OR_RETURN(const auto result,
+                       train::run_experiment(*experiment, services, directory, options));
+  log::info(text(result.stopped ? "stopped by a signal after iteration " : "finished iteration ",
+                 result.state.iteration, "; files of the run: ", directory));
+  if (result.stopped) log::info("continue with --resume");
+  return {};
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, Context& context) {
+  auto arguments = std::make_shared<RunArguments>();
+  CLI::App* command = app.add_subcommand("run", "Train the experiment of a manifest");
+  command->add_option("manifest", arguments->manifest, "The experiment (TOML)")
+      ->required()
+      ->type_name("FILE");
+  command->add_option("--set", arguments->overrides, "Override a value of the manifest")
+      ->type_name("SECTION.KEY=VALUE")
+      ->allow_extra_args(false);
+  command->add_flag("--print-config", arguments->print_config,
+                    "Print every value and where it came from, and stop");
+  auto* resume = command->add_flag("--resume", arguments->options.resume,
+                                   "Continue from the newest checkpoint of output_dir");
+  command
+      ->add_flag("--overwrite", arguments->options.overwrite,
+                 "Start anew in an output_dir that holds a run")
+      ->excludes(resume);
+  command->callback([arguments, &context] {
+    context.action = [arguments, &context] { return run(*arguments, context); };
+  });
+}
+
+}  // namespace megatron::cli

@@ -1,0 +1,73 @@
+#include "cli/usage.hpp"
+
+#include <string>
+#include <vector>
+
+#include "base/suggest.hpp"
+
+namespace megatron::cli {
+namespace {
+
+// The subcommand that was recognised, or the program itself.
+const CLI::App& chosen(const CLI::App& app) {
+  const auto commands = app.get_subcommands();
+  return commands.empty() ? app : *commands.front();
+}
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const auto* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(command->get_name());
+  return names;
+}
+
+void append_option_names(const CLI::App& level, std::vector<std::string>& names) {
+  for (const auto* option : level.get_options())
+    for (const auto& name : option->get_lnames()) names.push_back("--" + name);
+}
+
+// Of the subcommand, then the global ones.
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  if (&chosen(app) != &app) {
+    append_option_names(chosen(app), names);
+    std::erase(names, "--help");  // the global list has it too
+  }
+  append_option_names(app, names);
+  return names;
+}
+
+std::string full_name(const CLI::App& app) {
+  const CLI::App& command = chosen(app);
+  return &command == &app ? app.get_name() : text(app.get_name(), " ", command.get_name());
+}
+
+Status unknown(std::string_view what, const std::string& word,
+               const std::vector<std::string>& names, const std::string& help) {
+  const auto near = near_names(word, names);
+  return invalid_argument(text("unknown ", what, " '", word, "'"),
+                          names.empty() ? "" : text("known: ", list_names(names, "")),
+                          near.empty() ? help : text("did you mean ", list_names(near), "?"));
+}
+
+}  // namespace
+
+Status explain_parse_error(const CLI::App& app, const CLI::ParseError& error) {
+  const std::string name = full_name(app);
+  const std::string help = text("see `", name, " --help`");
+  // What CLI11 could not place explains more than the error that it led to.
+  for (const std::string& word : app.remaining(true)) {
+    if (word.starts_with("-"))
+      return unknown("option", word.substr(0, word.find('=')), option_names(app), help);
+    if (&chosen(app) == &app) return unknown("command", word, command_names(app), help);
+    return invalid_argument(text("unexpected argument '", word, "'"),
+                            text("`", name, "` has no place for it"), help);
+  }
+  if (&chosen(app) == &app && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+    return invalid_argument("no command given", text("known: ", list_names(command_names(app), "")),
+                            help);
+  }
+  return invalid_argument(text("wrong command line for `", name, "`"), error.what(), help);
+}
+
+}  // namespace megatron::cli

@@ -1,0 +1,69 @@
+#include "train/generate.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "log/log.hpp"
+#include "train/state_transfer.hpp"
+
+namespace megatron::train {
+
+namespace fs = std::filesystem;
+
+Result<checkpoint::Checkpoint> open_checkpoint(const std::string& path) {
+  std::error_code error;
+  if (fs::exists(path + "/manifest.json", error)) return checkpoint::Checkpoint::open(path);
+  const auto warn = [](std::string_view message) { log::warning(message); };
+  const std::string below = path + "/checkpoints";
+  return checkpoint::Checkpoint::open_newest(fs::exists(below, error) ? below : path, warn);
+}
+
+Status generate(Experiment& experiment, PoolServices& services,
+                const checkpoint::Checkpoint& checkpoint, const GenerateOptions& options,
+                const std::function<void(std::string_view)>& emit) {
+  MGT_ASSIGN_OR_RETURN(const auto tokenizer, experiment.tokenizer());
+  if (!tokenizer) {
+    return invalid_argument(text("checkpoint '", checkpoint.folder(), "' has no tokenizer"),
+                            "its config.toml has no [tokenizer] section");
+  }
+  std::vector<int32_t> ids;
+  tokenizer->encode(options.prompt, ids);
+  const int64_t eod = tokenizer->special_tokens().eod;
+  if (ids.empty() && eod >= 0) ids.push_back(static_cast<int32_t>(eod));  // the start of a document
+  if (ids.empty())
+    return invalid_argument("the prompt is empty",
+                            "the tokenizer has no end-of-document id to start from",
+                            "give --prompt");
+
+  MGT_RETURN_IF_ERROR(
+      services.start(experiment.config().section("train").get<int64_t>("num_threads")));
+  const auto& model = experiment.config().section("model");
+  int64_t window = static_cast<int64_t>(ids.size()) + options.tokens;
+  if (model.find("seq_length") != nullptr)
+    window = std::min(window, model.get<int64_t>("seq_length"));
+  EngineRequest request;
+  MGT_ASSIGN_OR_RETURN(request.model, experiment.model());
+  MGT_ASSIGN_OR_RETURN(request.device, experiment.device());
+  request.layout = experiment.layout();
+  request.train = false;
+  request.evaluate = false;
+  request.logits_length = window;
+  MGT_ASSIGN_OR_RETURN(auto engine, Engine::create(request));
+  MGT_RETURN_IF_ERROR(StateTransfer(*engine).load(checkpoint, false));
+
+  emit(options.prompt);
+  std::vector<float> logits;
+  const auto vocab = [&](size_t tokens) { return logits.size() / tokens; };
+  for (int64_t n = 0; n < options.tokens; ++n) {
+    const size_t seen = std::min(ids.size(), static_cast<size_t>(window));
+    MGT_RETURN_IF_ERROR(engine->logits(std::span(ids).last(seen), logits));
+    const auto last = std::span<const float>(logits).last(vocab(seen));
+    const int32_t next = sample_token(last, options.sampling, static_cast<int64_t>(ids.size()));
+    if (next == eod) break;
+    ids.push_back(next);
+    emit(tokenizer->decode(std::span(&next, 1)));
+  }
+  return {};
+}
+
+}  // namespace megatron::train

@@ -1,0 +1,4 @@
+#include "pieces.hpp"
+
+BAD_NOTE();
+BAD_ENTRY { return nullptr; }

@@ -1,0 +1,3 @@
+#include "pieces.hpp"
+
+BAD_NOTE();

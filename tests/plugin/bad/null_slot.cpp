@@ -1,0 +1,13 @@
+#include "pieces.hpp"
+
+BAD_NOTE();
+BAD_ENTRY {
+  static const mgt_optimizer table = [] {
+    mgt_optimizer t = bad::whole_table();
+    t.build_update = nullptr;
+    return t;
+  }();
+  static const mgt_plugin plugin = bad::whole_plugin(&table);
+  *out = &plugin;
+  return nullptr;
+}

@@ -1,0 +1,104 @@
+#include "base/file.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <csignal>
+#include <filesystem>
+
+namespace megatron {
+namespace {
+
+namespace fs = std::filesystem;
+
+class FileTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = testing::TempDir() + "megatron_file_XXXXXX";
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  size_t files() const {
+    return static_cast<size_t>(std::distance(fs::directory_iterator(folder_), {}));
+  }
+  std::string folder_;
+};
+
+TEST_F(FileTest, ReadsBackWhatWasWritten) {
+  const std::string path = folder_ + "/a";
+  for (const size_t size : {0, 1, 65535, 65536, 65537, 1000000}) {
+    std::string bytes(size, '\0');
+    for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<char>(i * 31);
+    ASSERT_TRUE(write_file(path, bytes).ok());
+    const auto back = read_file(path);
+    ASSERT_TRUE(back.ok()) << back.status().message();
+    EXPECT_EQ(*back, bytes);
+  }
+  EXPECT_EQ(files(), 1u);
+}
+
+TEST_F(FileTest, ReadsFilesWithoutASize) {
+  const auto maps = read_file("/proc/self/status");
+  ASSERT_TRUE(maps.ok());
+  EXPECT_THAT(*maps, testing::HasSubstr("Pid:"));
+}
+
+TEST_F(FileTest, AbsentFile) {
+  const auto result = read_file(folder_ + "/none");
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.status().code(), Code::not_found);
+  EXPECT_EQ(
+      result.status().message(),
+      text("cannot open ", folder_, "/none\n", "  the system says: No such file or directory\n",
+           "  fix: correct the path, or create the missing file or folder"));
+}
+
+TEST_F(FileTest, Folder) {
+  const auto result = read_file(folder_);
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.status().message(),
+            text("cannot read ", folder_, "\n", "  the system says: Is a directory\n",
+                 "  fix: look at the file and its folder with `ls -ld`"));
+}
+
+TEST_F(FileTest, AbsentFolder) {
+  const Status status = write_file(folder_ + "/none/a", "x");
+  EXPECT_EQ(status.code(), Code::not_found);
+  EXPECT_EQ(files(), 0u);
+}
+
+// A write that fails half-way leaves the old content and no temporary file.
+TEST_F(FileTest, FailedWriteKeepsTheOldFile) {
+  const std::string path = folder_ + "/a";
+  ASSERT_TRUE(write_file(path, "old").ok());
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{4096, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const Status status = write_file(path, std::string(100000, 'x'));
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, old_handler);
+
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("File too large"));
+  EXPECT_EQ(*read_file(path), "old");
+  EXPECT_EQ(files(), 1u);
+}
+
+TEST(AbsolutePath, Table) {
+  const std::string here = fs::current_path().string();
+  EXPECT_EQ(absolute_path("a/../b", "/x"), "/x/b");
+  EXPECT_EQ(absolute_path("../b", "/x/y"), "/x/b");
+  EXPECT_EQ(absolute_path("/b/./c", "/x"), "/b/c");
+  EXPECT_EQ(absolute_path("a/", "/x/"), "/x/a");
+  EXPECT_EQ(absolute_path("..", "/x"), "/");
+  EXPECT_EQ(absolute_path("b"), here + "/b");
+  EXPECT_EQ(absolute_path(""), "");
+}
+
+}  // namespace
+}  // namespace megatron

@@ -1,0 +1,70 @@
+// What the host learns before it has any plugin's schema.
+#include "config/manifest.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+#include "base/file.hpp"
+
+namespace megatron::config {
+namespace {
+
+Option plugin(const char* default_value) {
+  return option("plugin", MGT_OPTION_STRING, default_value, "");
+}
+
+TEST(Manifest, NamedPlugins) {
+  const SectionSchema sections[] = {
+      {.name = "train", .keys = Schema::of({option("steps", MGT_OPTION_INT, "1", "")})},
+      {.name = "device", .keys = Schema::of({plugin("\"cpu\"")})},
+      {.name = "model", .keys = Schema::of({plugin("").required()})},
+      {.name = "tokenizer", .presence = Presence::optional, .keys = Schema::of({plugin("\"a\"")})},
+      {.name = "data", .keys = Schema::of({plugin("")})},
+      {.name = "parallel",
+       .presence = Presence::repeated,
+       .keys = Schema::of({plugin("").required()})},
+  };
+  struct {
+    const char* manifest;
+    std::vector<NamedPlugin> expected;
+  } const cases[] = {
+      {"", {{"device", 0, "cpu", {}}}},
+      {"[tokenizer]\n", {{"device", 0, "cpu", {}}, {"tokenizer", 0, "a", {}}}},
+      {"[device]\nplugin = 'cuda'\n[model]\nplugin = 'gpt'\n[train]\nplugin = 'x'\n",
+       {{"device", 0, "cuda", {}}, {"model", 0, "gpt", {}}}},
+      {"[[parallel]]\nplugin = 'data'\n[[parallel]]\n[[parallel]]\nplugin = 'tensor'\n",
+       {{"device", 0, "cpu", {}}, {"parallel", 0, "data", {}}, {"parallel", 2, "tensor", {}}}},
+      // Malformed sections are for resolve() to report.
+      {"model = 3\nparallel = [1]\n[device]\nplugin = 3\n", {}},
+  };
+  const std::string path = testing::TempDir() + "megatron_manifest.toml";
+  for (const auto& c : cases) {
+    ASSERT_TRUE(write_file(path, c.manifest).ok());
+    const auto manifest = Manifest::load(path);
+    ASSERT_TRUE(manifest.ok()) << manifest.status().message();
+    EXPECT_EQ(named_plugins(*manifest, sections), c.expected) << c.manifest;
+  }
+  std::remove(path.c_str());
+}
+
+TEST(Manifest, FilesAndFolder) {
+  const std::string folder = absolute_path(testing::TempDir());
+  const std::string top = folder + "/megatron_top.toml", base = folder + "/megatron_base.toml";
+  ASSERT_TRUE(write_file(top, "include = ['megatron_base.toml']\n").ok());
+  ASSERT_TRUE(write_file(base, "").ok());
+  const auto manifest = Manifest::load(top);
+  ASSERT_TRUE(manifest.ok()) << manifest.status().message();
+  EXPECT_EQ(manifest->files(), (std::vector<std::string>{top, base}));
+  EXPECT_EQ(manifest->folder(), folder);
+  std::remove(top.c_str());
+  std::remove(base.c_str());
+}
+
+// A manifest that cannot be read tells which of the system's codes it was.
+TEST(Manifest, CodeOfAnAbsentFile) {
+  EXPECT_EQ(Manifest::load("/nowhere/experiment.toml").status().code(), Code::not_found);
+}
+
+}  // namespace
+}  // namespace megatron::config
