@@ -291,10 +291,18 @@ Status Engine::logits(std::span<const int32_t> tokens, std::vector<float>& out) 
     return name == "position_ids" ? positions.data() : nullptr;
   };
   MGT_RETURN_IF_ERROR(run(*logits_, feed, {request_.seed, 0, 0}));
-  const ValueId result = logits_->program().outputs[0].value;
-  out.resize(static_cast<size_t>(logits_->program().type(result).elements()));
-  MGT_RETURN_IF_ERROR(logits_->fetch(result, out.data()));
-  out.resize(out.size() / length * tokens.size());
+  // [1, length, rows in memory]: the vocabulary's padding stays behind.
+  const Value& result = logits_->program().values[logits_->program().outputs[0].value];
+  std::vector<float> padded(static_cast<size_t>(result.type.elements()));
+  MGT_RETURN_IF_ERROR(logits_->fetch(logits_->program().outputs[0].value, padded.data()));
+  const auto stride = static_cast<size_t>(result.type.dims.back().size);
+  const auto vocab =
+      result.maps.empty() ? stride : static_cast<size_t>(result.maps.back().global_size());
+  out.clear();
+  for (size_t t = 0; t < tokens.size(); ++t) {
+    const auto row = padded.begin() + static_cast<std::ptrdiff_t>(t * stride);
+    out.insert(out.end(), row, row + static_cast<std::ptrdiff_t>(vocab));
+  }
   return {};
 }
 

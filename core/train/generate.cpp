@@ -27,8 +27,11 @@ Status generate(Experiment& experiment, PoolServices& services,
                             "its config.toml has no [tokenizer] section");
   }
   std::vector<int32_t> ids;
-  tokenizer->encode(options.prompt, ids);
-  const int64_t eod = tokenizer->special_tokens().eod;
+  int64_t eod = -1;
+  MGT_RETURN_IF_ERROR(from_abi(guarded([&] {  // the view throws what the plugin reports
+    tokenizer->encode(options.prompt, ids);
+    eod = tokenizer->special_tokens().eod;
+  })));
   if (ids.empty() && eod >= 0) ids.push_back(static_cast<int32_t>(eod));  // the start of a document
   if (ids.empty())
     return invalid_argument("the prompt is empty",
@@ -61,7 +64,7 @@ Status generate(Experiment& experiment, PoolServices& services,
     const int32_t next = sample_token(last, options.sampling, static_cast<int64_t>(ids.size()));
     if (next == eod) break;
     ids.push_back(next);
-    emit(tokenizer->decode(std::span(&next, 1)));
+    MGT_RETURN_IF_ERROR(from_abi(guarded([&] { emit(tokenizer->decode(std::span(&next, 1))); })));
   }
   return {};
 }

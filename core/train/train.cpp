@@ -104,6 +104,20 @@ Result<LoopOptions> loop_options(const Experiment& experiment) {
   return o;
 }
 
+// Options that a plugin declares and ignores.
+Status check_all_read(const config::Resolved& config) {
+  for (const auto& section : config.all()) {
+    for (const auto& entry : section.entries()) {
+      if (!entry.of_plugin || entry.read || !entry.origin.by_user()) continue;
+      return refuse(section.describe(entry.option.key),
+                    text("plugin '", section.plugin(),
+                         "' declares this option and never reads it: the value would be ignored"),
+                    "remove the key, or report it to the plugin's author");
+    }
+  }
+  return {};
+}
+
 Status prepare_directory(const std::string& directory, const RunOptions& options) {
   std::error_code error;
   const bool used = fs::exists(directory + "/metrics.jsonl", error) ||
@@ -169,6 +183,7 @@ Result<LoopResult> run_experiment(Experiment& experiment, PoolServices& services
                        loop.micro_batch_size, micro_batches);
   }
 
+  MGT_RETURN_IF_ERROR(check_all_read(config));
   // Everything that can be wrong before the first step has had its say; now the run's files.
   MGT_RETURN_IF_ERROR(prepare_directory(directory, options));
   const std::string checkpoints = directory + "/checkpoints";
@@ -188,14 +203,6 @@ Result<LoopResult> run_experiment(Experiment& experiment, PoolServices& services
                          open_checkpoint(checkpoint_section.get<std::string>("load")));
     MGT_RETURN_IF_ERROR(transfer.load(checkpoint, false));
     log::info(text("weights from ", checkpoint.folder()));
-  }
-  for (const auto& section : config.all()) {
-    for (const auto& key : section.unread_keys()) {
-      return invalid_argument(text(section.describe(key), ": plugin '", section.plugin(),
-                                   "' declares this option and never reads it"),
-                              "the value would be ignored silently",
-                              "remove the key, or report it to the plugin's author");
-    }
   }
   MGT_RETURN_IF_ERROR(write_file(directory + "/config.toml", experiment.config_text()));
 

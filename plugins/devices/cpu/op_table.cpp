@@ -11,6 +11,8 @@ constexpr Implementation kElementwise[] = {{"vectorised", vectorised::elementwis
 constexpr Implementation kMovement[] = {{"vectorised", vectorised::movement},
                                         {"reference", reference::movement}};
 
+constexpr Implementation kPack[] = {{"reference", reference::pack}};
+
 // The ops with a list of their own.
 #define MGT_OP(name)                                                       \
   constexpr Implementation k_##name[] = {{"vectorised", vectorised::name}, \
@@ -52,6 +54,7 @@ constexpr OpRow kRows[] = {
     {"sum", k_sum},
     {"sum_squares", k_sum_squares},
     {"expand", k_expand},
+    {"pack", kPack},
     {"slice", kMovement},
     {"stack", kMovement},
     {"unstack", kMovement},

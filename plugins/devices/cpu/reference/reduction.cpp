@@ -48,4 +48,12 @@ std::unique_ptr<Kernel> expand(const KernelDesc& desc, const Host&, std::string&
   });
 }
 
+// n numbers side by side.
+std::unique_ptr<Kernel> pack(const KernelDesc& desc, const Host&, std::string& reason) {
+  if (!is_f32(desc, reason)) return nullptr;
+  return make_kernel(kName, 0, [n = desc.inputs.size()](const Launch& l) {
+    for (size_t i = 0; i < n; ++i) l.output(0)[i] = l.input(i)[0];
+  });
+}
+
 }  // namespace megatron::cpu::reference

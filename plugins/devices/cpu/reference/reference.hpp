@@ -28,6 +28,7 @@ MGT_REFERENCE(linear_cross_entropy_train);
 MGT_REFERENCE(sum);
 MGT_REFERENCE(sum_squares);
 MGT_REFERENCE(expand);
+MGT_REFERENCE(pack);
 MGT_REFERENCE(elementwise);  // fused, and each element-wise op alone
 MGT_REFERENCE(movement);  // slice, stack, unstack, flatten, unflatten, flat_slice, copy, zeros_like
 #undef MGT_REFERENCE
