@@ -25,6 +25,7 @@ class Loop {
     LoopResult result;
     bool saved = false;
     bool evaluated = false;
+    if (state_.iteration == 0) MGT_RETURN_IF_ERROR(evaluate(result));  // where it starts from
     while (state_.iteration < o_.train_iters && !stopping()) {
       MGT_RETURN_IF_ERROR(step());
       evaluated = o_.eval_interval > 0 && state_.iteration % o_.eval_interval == 0;
