@@ -38,8 +38,7 @@ class Fuser {
 
  private:
   bool fusible(const Node& node) const {
-    return node.op->elementwise() && !p_.type(node.outputs[0]).is_scalar() &&
-           p_.type(node.outputs[0]).rank() > 0;
+    return node.op->elementwise() && !p_.type(node.outputs[0]).is_scalar();
   }
 
   // Merges group `from` into `to`, whose last member is `anchor`.
@@ -75,6 +74,13 @@ class Fuser {
       }
     }
     return out;
+  }
+
+  // A lone op of tensors. With scalars it becomes an expression, which says which operand is which.
+  bool stays(const std::vector<NodeId>& members) const {
+    const auto& inputs = p_.nodes[members[0]].inputs;
+    return members.size() == 1 && std::none_of(inputs.begin(), inputs.end(),
+                                               [&](ValueId v) { return p_.type(v).is_scalar(); });
   }
 
   Node fuse(const std::vector<NodeId>& members) {
@@ -136,7 +142,7 @@ class Fuser {
         continue;
       }
       const auto& members = members_[group_[n]];
-      if (n == members.back()) nodes.push_back(members.size() == 1 ? p_.nodes[n] : fuse(members));
+      if (n == members.back()) nodes.push_back(stays(members) ? p_.nodes[n] : fuse(members));
     }
     p_.nodes = std::move(nodes);
     for (NodeId n = 0; n < p_.nodes.size(); ++n) {

@@ -1,4 +1,5 @@
-// Element-wise chains, one element at a time, every intermediate result in double.
+// Element-wise chains, one element at a time. Each instruction is computed in double and rounded to
+// float, so that a fused chain has the bits of its ops run one by one.
 #include <vector>
 
 #include "elementwise/broadcast.hpp"
@@ -51,7 +52,8 @@ std::unique_ptr<Kernel> elementwise(const KernelDesc& desc, const Host&, std::st
                            const Instruction& in = x.instructions[i];
                            const double keep =
                                in.op == ElementOp::dropout ? keep_factor(index, in, l.rng(), e) : 1;
-                           results[i] = evaluate(in.op, value(in.a), value(in.b), keep);
+                           results[i] =
+                               static_cast<float>(evaluate(in.op, value(in.a), value(in.b), keep));
                          }
                          // All before the first is stored: an output may lie over an input.
                          double* outputs = results + x.instructions.size();
