@@ -24,6 +24,9 @@ std::vector<std::string_view> split(std::string_view s, char separator) {
 
 Result<Labels> match_labels(std::string_view pattern, std::span<const int> input_ranks,
                             std::map<char, int> group_ranks) {
+  for (const auto& [group, rank] : group_ranks) {
+    if (rank < 0) return invalid_argument(text("group '", group, "' cannot have the rank ", rank));
+  }
   const auto arrow = pattern.find("->");
   MGT_CHECK(arrow != std::string_view::npos, pattern);
   const auto inputs = split(pattern.substr(0, arrow), ',');

@@ -48,20 +48,27 @@ Status check_attrs(const OpDef& op, Attrs& attrs) {
     const auto spec = std::find_if(op.attrs.begin(), op.attrs.end(),
                                    [&](const AttrSpec& s) { return s.name == name; });
     if (spec == op.attrs.end()) {
-      return invalid_argument(text("op '", op.name, "' has no attribute '", name, "'"));
+      std::string known;
+      for (const auto& s : op.attrs) known += text(known.empty() ? "" : ", ", s.name);
+      return invalid_argument(text("op '", op.name, "' has no attribute '", name, "'"),
+                              known.empty() ? "it has none" : text("it has ", known),
+                              "remove it, or correct its name");
     }
     if (spec->kind == AttrKind::floating && std::holds_alternative<int64_t>(value)) {
       value = static_cast<double>(std::get<int64_t>(value));
     }
     if (value.index() != static_cast<size_t>(spec->kind)) {
-      return invalid_argument(text("attribute '", name, "' of op '", op.name, "' must be ",
-                                   attr_kind_name(spec->kind)));
+      return invalid_argument(text("attribute '", name, "' of op '", op.name, "' has a wrong type"),
+                              text("it must be ", attr_kind_name(spec->kind)),
+                              "pass a value of that type");
     }
   }
   for (const auto& spec : op.attrs) {
     if (attrs.contains(spec.name)) continue;
     if (spec.required) {
-      return invalid_argument(text("op '", op.name, "' needs the attribute '", spec.name, "'"));
+      return invalid_argument(text("op '", op.name, "' needs the attribute '", spec.name, "'"),
+                              text("it is ", attr_kind_name(spec.kind), " without a default"),
+                              "pass it; docs/ops.md lists the attributes");
     }
     switch (spec.kind) {
       case AttrKind::integer:
@@ -147,17 +154,27 @@ Result<std::vector<Type>> infer_types(const OpDef& op, Attrs& attrs, std::span<c
   MGT_RETURN_IF_ERROR(check_attrs(op, attrs));
   if (op.infer != nullptr) return op.infer(attrs, inputs);
   if (op.elementwise() && static_cast<int>(inputs.size()) != op.arity) {
-    return invalid_argument(
-        text("op '", op.name, "' takes ", op.arity, " operands, got ", inputs.size()));
+    return invalid_argument(text("op '", op.name, "' cannot take (", operand_list(inputs), ")"),
+                            text("it takes ", op.arity, op.arity == 1 ? " operand" : " operands",
+                                 ", not ", inputs.size()),
+                            "docs/ops.md has the shapes and types of its operands");
   }
   if (op.elementwise() &&
       std::all_of(inputs.begin(), inputs.end(), [](const Type& t) { return t.is_scalar(); })) {
     return std::vector<Type>{{DType::f64, {}}};
   }
-  auto labels = labels_of(op, attrs, inputs);
-  if (!labels.ok()) {
+  const auto refuse = [&](std::string_view cause) {
     return invalid_argument(text("op '", op.name, "' cannot take (", operand_list(inputs), ")"),
-                            labels.status().message());
+                            cause, "docs/ops.md has the shapes and types of its operands");
+  };
+  auto labels = labels_of(op, attrs, inputs);
+  if (!labels.ok()) return refuse(labels.status().message());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const DType wanted = ((op.ids >> i) & 1) != 0 ? DType::i32 : DType::f32;
+    if (!inputs[i].is_scalar() && inputs[i].dtype != wanted) {
+      return refuse(text("operand ", i, " has elements of type ", dtype_name(inputs[i].dtype),
+                         ", the op takes ", dtype_name(wanted)));
+    }
   }
   std::vector<const Dim*> dims(labels->letters.size(), nullptr);
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -168,9 +185,11 @@ Result<std::vector<Type>> infer_types(const OpDef& op, Attrs& attrs, std::span<c
         seen = &dim;
       } else if (seen->size != dim.size ||
                  (seen->axis != dim.axis && !seen->axis.empty() && !dim.axis.empty())) {
-        return invalid_argument(text("op '", op.name, "' cannot take (", operand_list(inputs), ")"),
-                                text("operand ", i, " has ", dim.axis, "=", dim.size,
-                                     " where an earlier one has ", seen->axis, "=", seen->size));
+        const auto show = [](const Dim& x) {
+          return x.axis.empty() ? text("size ", x.size) : text(x.axis, "=", x.size);
+        };
+        return refuse(
+            text("operand ", i, " has ", show(dim), " where an earlier one has ", show(*seen)));
       } else if (seen->axis.empty()) {
         seen = &dim;
       }

@@ -46,6 +46,8 @@ struct OpDef {
   // Linear taken together, and an operand that every rank holds counts once: it becomes a partial
   // sum that is zero on all ranks but the first.
   bool joins_partials = false;
+  // Operands (bits) that hold ids, i32; all other tensors are f32.
+  uint64_t ids = 0;
   // Letters whose dimension each rank must hold whole.
   std::string_view whole = {};
   // Two letters that are cut together: query heads and the key heads that they read.

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cctype>
 #include <map>
 
@@ -108,11 +109,16 @@ class Parser {
     expect("\"");
     std::string out;
     while (at_ < line_.size() && line_[at_] != '"') {
-      if (line_[at_] == '\\') ++at_;
-      if (at_ < line_.size()) out += line_[at_++];
+      const bool escaped = line_[at_] == '\\';
+      if (escaped && ++at_ >= line_.size()) break;
+      out += escaped && line_[at_] == 'n' ? '\n' : line_[at_];
+      ++at_;
     }
-    if (at_ >= line_.size()) fail("a string is not closed");
-    ++at_;
+    if (at_ >= line_.size()) {
+      fail("a string is not closed");
+    } else {
+      ++at_;
+    }
     return out;
   }
 
@@ -173,8 +179,14 @@ class Parser {
     }
     word("of");
     const auto global_size = number<int64_t>();
+    const bool inside = std::all_of(pieces.begin(), pieces.end(), [&](const mgt_index_piece& p) {
+      return p.global_begin >= 0 && p.size > 0 && p.global_begin + p.size <= global_size;
+    });
+    if (local > local_size || !inside) {
+      fail(megatron::text("the index map does not fit ", local_size, " places of ", global_size));
+    }
     expect("}");
-    return IndexMap(global_size, local_size, std::move(pieces));
+    return {global_size, local_size, std::move(pieces)};
   }
   AttrValue attr() {
     skip();

@@ -7,6 +7,10 @@ namespace {
 std::string quote(std::string_view s) {
   std::string out = "\"";
   for (const char c : s) {
+    if (c == '\n') {
+      out += "\\n";
+      continue;
+    }
     if (c == '"' || c == '\\') out += '\\';
     out += c;
   }

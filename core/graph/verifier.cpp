@@ -14,7 +14,36 @@ std::string describe(const Program& program, const Node& node) {
   return out;
 }
 
-Status verify_node(const Program& program, NodeId id, const std::vector<bool>& defined) {
+// The parameter or state whose memory holds a value; kNone when it has memory of its own.
+ValueId home_of(const Program& program, ValueId v) {
+  const Value& value = program.values[v];
+  if (value.kind == ValueKind::parameter || value.kind == ValueKind::state) return v;
+  return value.into;
+}
+
+// After a node wrote into a parameter or state, what was there before is gone: only the new value
+// may be read. A node may read the old and write the new one.
+class Memory {
+ public:
+  explicit Memory(const Program& program) : program_(program), holds_(program.values.size()) {
+    for (ValueId v = 0; v < holds_.size(); ++v) holds_[v] = v;
+  }
+  // The value that has taken the place of `v`; kNone while `v` is there.
+  ValueId lost(ValueId v) const {
+    const ValueId home = home_of(program_, v);
+    return home == kNone || holds_[home] == v ? kNone : holds_[home];
+  }
+  void write(ValueId v) {
+    if (program_.values[v].into != kNone) holds_[program_.values[v].into] = v;
+  }
+
+ private:
+  const Program& program_;
+  std::vector<ValueId> holds_;  // of each parameter and state
+};
+
+Status verify_node(const Program& program, NodeId id, const std::vector<bool>& defined,
+                   const Memory& memory) {
   const Node& node = program.nodes[id];
   const auto fail = [&](std::string_view fact) {
     return internal_error(
@@ -24,6 +53,10 @@ Status verify_node(const Program& program, NodeId id, const std::vector<bool>& d
   for (const ValueId v : node.inputs) {
     if (v >= program.values.size()) return fail(text("reads value ", v, ", which does not exist"));
     if (!defined[v]) return fail(text("reads %", program.values[v].name, " before it is made"));
+    if (const ValueId now = memory.lost(v); now != kNone) {
+      return fail(text("reads %", program.values[v].name, " after %", program.values[now].name,
+                       " was written in its place"));
+    }
     inputs.push_back(program.type(v));
   }
   if (node.accumulate_mask != 0) {
@@ -39,6 +72,8 @@ Status verify_node(const Program& program, NodeId id, const std::vector<bool>& d
     return fail(text("has ", node.outputs.size(), " results where the op has ", types->size()));
   }
   for (size_t o = 0; o < types->size(); ++o) {
+    if (node.outputs[o] >= program.values.size())
+      return fail(text("makes value ", node.outputs[o], ", which does not exist"));
     const Value& out = program.values[node.outputs[o]];
     if (out.producer != id) return fail(text("is not the producer of %", out.name));
     if (!(out.type == (*types)[o])) {
@@ -48,6 +83,8 @@ Status verify_node(const Program& program, NodeId id, const std::vector<bool>& d
     if (((node.accumulate_mask >> o) & 1) != 0 && out.into == kNone)
       return fail("accumulates into nothing");
     if (out.into != kNone) {
+      if (out.into >= program.values.size())
+        return fail(text("writes into value ", out.into, ", which does not exist"));
       const Value& target = program.values[out.into];
       if (target.kind != ValueKind::parameter && target.kind != ValueKind::state) {
         return fail(
@@ -91,18 +128,31 @@ Status verify(const Program& program) {
       return internal_error(text("program '", program.name, "': nothing makes %", value.name));
     }
   }
+  Memory memory(program);
   for (NodeId n = 0; n < program.nodes.size(); ++n) {
-    MGT_RETURN_IF_ERROR(verify_node(program, n, defined));
-    for (const ValueId v : program.nodes[n].outputs) defined[v] = true;
+    MGT_RETURN_IF_ERROR(verify_node(program, n, defined, memory));
+    for (const ValueId v : program.nodes[n].outputs) {
+      defined[v] = true;
+      memory.write(v);
+    }
   }
   for (const auto& output : program.outputs) {
     if (output.value >= program.values.size() || !defined[output.value]) {
       return internal_error(
           text("program '", program.name, "': output '", output.name, "' is not made"));
     }
+    if (const ValueId now = memory.lost(output.value); now != kNone) {
+      return internal_error(text("program '", program.name, "': output '", output.name, "' is %",
+                                 program.values[output.value].name, ", and %",
+                                 program.values[now].name, " was written in its place"));
+    }
   }
   for (const auto& loss : program.losses) {
     for (const ValueId v : {loss.sum, loss.count}) {
+      if (v >= program.values.size() || !defined[v]) {
+        return internal_error(
+            text("program '", program.name, "': loss '", loss.name, "' is not made"));
+      }
       if (program.type(v).rank() != 0 || program.type(v).is_scalar()) {
         return invalid_argument(text("loss '", loss.name, "' of program '", program.name,
                                      "' has the type ", to_string(program.type(v))),

@@ -1,5 +1,6 @@
 // Checks a program: every value defined before its use, types as the op table infers them,
-// attributes known, accumulators and losses well-formed. Passes run it after each change.
+// attributes known, accumulators and losses well-formed, nothing read from a parameter or state
+// after something else was written there. Passes run it after each change.
 #pragma once
 
 #include "graph/ir.hpp"

@@ -33,8 +33,10 @@ class Differentiator final : public GradientScope {
       if (!flows || !needed) continue;
       if (node_.op->gradient == nullptr) {
         return invalid_argument(
-            text("op '", node_.op->name, "' in ", node_.scope, " has no gradient"),
-            "a trainable parameter reaches the loss through it");
+            text("op '", node_.op->name, "'", node_.scope.empty() ? "" : " in ", node_.scope,
+                 " has no gradient"),
+            "a trainable parameter reaches the loss through it",
+            "write it with ops that have one, or declare the parameters before it frozen");
       }
       builder_.set_place(node_);
       node_.op->gradient(*this);
@@ -67,8 +69,7 @@ class Differentiator final : public GradientScope {
     const ValueId like = node_.outputs[output];
     const ValueId g = broadcast_grad(output);
     if (g == kNone) return builder_.op1("zeros_like", {like});
-    if (type(g).rank() == type(like).rank() && !type(g).is_scalar()) return g;
-    const ValueId full = builder_.op1("expand", {g, like});
+    const ValueId full = in_shape_of(g, like);
     grads_[like] = {full};
     return full;
   }
@@ -85,6 +86,11 @@ class Differentiator final : public GradientScope {
     const ValueId target = node_.inputs[input];
     if (gradient == kNone || !needs_[target]) return;
     const auto rank = static_cast<int64_t>(type(target).rank());
+    // The operand was broadcast and so is its gradient: both leave dimensions out that the sum
+    // below runs over.
+    const ValueId result = node_.outputs[0];
+    if (node_.op->elementwise() && type(target).rank() < type(result).rank())
+      gradient = in_shape_of(gradient, result);
     if (static_cast<int64_t>(type(gradient).rank()) > rank) {
       gradient = builder_.op1("sum", {gradient}, {{"keep", rank}});
     }
@@ -92,6 +98,13 @@ class Differentiator final : public GradientScope {
   }
 
  private:
+  // A gradient that broadcasts to `like`, in the shape of `like`.
+  ValueId in_shape_of(ValueId g, ValueId like) {
+    if (type(g).rank() == type(like).rank() && !type(g).is_scalar()) return g;
+    if (type(g).rank() == 0) return builder_.op1("expand", {g, like});
+    return builder_.op1("add", {builder_.op1("zeros_like", {like}), g});
+  }
+
   Program& p() { return builder_.program(); }
   const Program& p() const { return const_cast<ProgramBuilder&>(builder_).program(); }
 
@@ -131,8 +144,7 @@ class Differentiator final : public GradientScope {
 
   // The gradient as the result of an op that can add to an accumulator.
   ValueId accumulable(ValueId g, ValueId parameter) {
-    if (type(g).rank() != type(parameter).rank() || type(g).is_scalar())
-      g = builder_.op1("expand", {g, parameter});
+    g = in_shape_of(g, parameter);
     const Value& value = p().values[g];
     if (value.kind == ValueKind::result && value.into == kNone) {
       const Node& producer = p().nodes[value.producer];

@@ -20,7 +20,13 @@ class Fuser {
       : p_(program),
         users_(users_of(program)),
         exported_(exported_values(program)),
-        group_(program.nodes.size(), kNone) {}
+        group_(program.nodes.size(), kNone) {
+    for (NodeId n = 0; n < program.nodes.size(); ++n) {
+      for (const ValueId v : program.nodes[n].outputs) {
+        if (program.values[v].into != kNone) writers_[program.values[v].into].push_back(n);
+      }
+    }
+  }
 
   void run() {
     for (NodeId n = 0; n < p_.nodes.size(); ++n) {
@@ -51,6 +57,7 @@ class Fuser {
       for (const NodeId user : users_[p_.nodes[m].outputs[0]]) {
         if (group_[user] != from && group_[user] != to && user <= anchor) return;
       }
+      if (meets_writer(m, from, to, anchor)) return;
     }
     std::vector<NodeId> merged;
     std::merge(members_[from].begin(), members_[from].end(), members_[to].begin(),
@@ -59,6 +66,22 @@ class Fuser {
     for (const NodeId m : members_[from]) group_[m] = to;
     members_[to] = std::move(merged);
     members_[from].clear();
+  }
+
+  // Whether another node writes into a parameter or state that member `m` reads or writes, on the
+  // way that `m` would move down.
+  bool meets_writer(NodeId m, uint32_t from, uint32_t to, NodeId anchor) const {
+    const auto overtaken = [&](ValueId v) {
+      const Value& value = p_.values[v];
+      const auto it = writers_.find(value.into != kNone ? value.into : v);
+      return it != writers_.end() &&
+             std::any_of(it->second.begin(), it->second.end(), [&](NodeId w) {
+               return w > m && w < anchor && group_[w] != from && group_[w] != to;
+             });
+    };
+    const Node& node = p_.nodes[m];
+    return std::any_of(node.inputs.begin(), node.inputs.end(), overtaken) ||
+           std::any_of(node.outputs.begin(), node.outputs.end(), overtaken);
   }
 
   // Tensors that the members read and none of them makes, in order of first use.
@@ -169,8 +192,9 @@ class Fuser {
   Program& p_;
   std::vector<std::vector<NodeId>> users_;
   std::vector<bool> exported_;
-  std::vector<uint32_t> group_;               // of each node; kNone = not element-wise
-  std::vector<std::vector<NodeId>> members_;  // ascending
+  std::map<ValueId, std::vector<NodeId>> writers_;  // of each parameter and state
+  std::vector<uint32_t> group_;                     // of each node; kNone = not element-wise
+  std::vector<std::vector<NodeId>> members_;        // ascending
 };
 
 }  // namespace

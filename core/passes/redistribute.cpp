@@ -30,6 +30,15 @@ void Redistributor::set_maps(ValueId id, const Type& logical, const Placement& p
   value.maps = whole ? std::vector<IndexMap>() : std::move(local.maps);
 }
 
+// log Σ exp(x) over ranks, by the maximum, so that nothing overflows: communication knows sums and
+// maxima.
+ValueId Redistributor::log_sum_exp(ValueId x, const std::string& axis) {
+  const ValueId highest = emit("all_reduce", x, {{"axis", axis}, {"reduce", std::string("max")}});
+  const ValueId share = builder_.op1("exp", {builder_.op1("sub", {x, highest})});
+  const ValueId sum = emit("all_reduce", share, {{"axis", axis}, {"reduce", std::string("sum")}});
+  return builder_.op1("add", {builder_.op1("log", {sum}), highest});
+}
+
 Result<ValueId> Redistributor::step(const Placed& v, size_t m, const Place& to) {
   const Place& from = v.placement[m];
   Placement after = v.placement;
@@ -63,7 +72,7 @@ Result<ValueId> Redistributor::step(const Placed& v, size_t m, const Place& to) 
   } else if (to.is(Kind::replicate)) {
     switch (from.kind) {
       case Kind::partial:
-        return all_reduce(from.reduce);
+        return from.reduce == Reduce::logsumexp ? log_sum_exp(v.id, axis) : all_reduce(from.reduce);
       case Kind::shard: {
         const ValueId gathered = emit("all_gather", v.id, {{"axis", axis}, {"parts", parts(m)}});
         auto attrs = cut_attrs(from.dim);

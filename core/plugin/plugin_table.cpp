@@ -32,10 +32,9 @@ constexpr Slot kOptimizer[] = {{"create"}, {"destroy"}, {"states"}, {"build_upda
 constexpr Slot kDataset[] = {{"create"}, {"destroy"}, {"size"}, {"read"}};
 constexpr Slot kTokenizer[] = {{"create"},         {"destroy"}, {"vocab_size"},
                                {"special_tokens"}, {"encode"},  {"decode"}};
-constexpr Slot kComm[] = {{"create"},         {"destroy"},    {"group"},        {"release_group"},
-                          {"allocate", true}, {"free", true}, {"all_reduce"},   {"reduce_scatter"},
-                          {"all_gather"},     {"all_to_all"}, {"all_to_all_v"}, {"broadcast"},
-                          {"send"},           {"recv"},       {"barrier"},      {"wait"}};
+constexpr Slot kComm[] = {{"create"},        {"destroy"},        {"group"},
+                          {"release_group"}, {"allocate", true}, {"free", true},
+                          {"start"},         {"wait"},           {"abort"}};
 constexpr Slot kDevice[] = {{"create"},  {"destroy"}, {"info"},     {"allocate"},
                             {"free"},    {"upload"},  {"download"}, {"zero"},
                             {"prepare"}, {"release"}, {"launch"},   {"synchronize"}};

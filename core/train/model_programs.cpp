@@ -1,5 +1,7 @@
 #include "train/model_programs.hpp"
 
+#include <algorithm>
+
 #include "graph/builder.hpp"
 #include "graph/op.hpp"
 #include "passes/autodiff.hpp"
@@ -28,6 +30,44 @@ Status for_each_trainable(const Program& train, Body&& body) {
     MGT_RETURN_IF_ERROR(body(value.name, value.type, gradient_states(train, value.name)));
   }
   return {};
+}
+
+// A value that an update leaves in the memory of a parameter or state.
+struct Write {
+  ValueId value;
+  ValueId home;
+  std::string_view what;
+};
+
+Status check_write(const Program& p, const Write& w, std::string_view parameter, const Type& type) {
+  if (w.value < p.values.size() && p.type(w.value) == type) return {};
+  return invalid_argument(
+      text("the optimizer's ", w.what, " of '", parameter, "' is not a tensor like the parameter"),
+      w.value < p.values.size()
+          ? text("it is ", to_string(p.type(w.value)), ", the parameter ", to_string(type))
+          : "the update program has no such value",
+      "report it to the optimizer plugin's author");
+}
+
+// Values go to their homes as they are made where nothing reads the old content afterwards, and in
+// a copy at the end of the update where something does.
+void write_back(ProgramBuilder& b, std::vector<Write> writes) {
+  Program& p = b.program();
+  std::erase_if(writes, [](const Write& w) { return w.value == w.home; });  // unchanged
+  for (auto w = writes.begin(); w != writes.end(); ++w) {
+    const bool shared = std::any_of(
+        writes.begin(), w, [&](const Write& earlier) { return earlier.value == w->value; });
+    if (shared || p.values[w->value].kind != ValueKind::result)
+      w->value = b.op1("copy", {w->value});
+  }
+  for (Write& w : writes) {
+    const auto behind = p.nodes.begin() + p.values[w.value].producer + 1;
+    const bool read_later = std::any_of(behind, p.nodes.end(), [&](const Node& n) {
+      return std::find(n.inputs.begin(), n.inputs.end(), w.home) != n.inputs.end();
+    });
+    if (read_later) w.value = b.op1("copy", {w.value});
+    p.values[w.value].into = w.home;
+  }
 }
 
 }  // namespace
@@ -122,24 +162,11 @@ Result<UpdateProgram> build_update(const Program& train, const OptimizerView& op
                                      "the optimizer plugin")
                                 .context(text("the optimizer writes the update of '", name, "'")));
 
-        Program& p = b.program();
-        const auto write = [&](ValueId value, ValueId home, std::string_view what) -> Status {
-          if (value >= p.values.size() || p.type(value).dims != type.dims) {
-            return invalid_argument(text("the optimizer's ", what, " of '", name,
-                                         "' does not have the parameter's shape"),
-                                    value < p.values.size() ? text(to_string(p.type(value)),
-                                                                   " in place of ", to_string(type))
-                                                            : "no such value");
-          }
-          if (value == home) return {};  // unchanged
-          if (p.values[value].kind != ValueKind::result || p.values[value].into != kNone)
-            value = b.op1("copy", {value});
-          p.values[value].into = home;
-          return {};
-        };
-        MGT_RETURN_IF_ERROR(write(update.new_parameter, parameter, "new parameter"));
+        std::vector<Write> writes = {{update.new_parameter, parameter, "new parameter"}};
         for (uint32_t i = 0; i < count; ++i)
-          MGT_RETURN_IF_ERROR(write(new_states[i], old_states[i], "new state"));
+          writes.push_back({new_states[i], old_states[i], "new state"});
+        for (const Write& w : writes) MGT_RETURN_IF_ERROR(check_write(b.program(), w, name, type));
+        write_back(b, std::move(writes));
         return {};
       }));
   MGT_ASSIGN_OR_RETURN(out.program, std::move(b).finish());

@@ -2,7 +2,6 @@
 // others here. Results do not depend on timing: sums are taken in the order of ranks.
 #pragma once
 
-#include <cmath>
 #include <condition_variable>
 #include <cstring>
 #include <map>
@@ -100,19 +99,7 @@ class SimulatedMesh {
         float value = at(0, i);
         for (size_t p = 1; p < parts.size(); ++p) {
           const float x = at(p, i);
-          switch (what.reduce) {
-            case graph::Reduce::sum:
-              value += x;
-              break;
-            case graph::Reduce::max:
-              value = std::max(value, x);
-              break;
-            case graph::Reduce::logsumexp: {
-              const float high = std::max(value, x);
-              if (std::isinf(high) && high < 0) break;
-              value = high + std::log(std::exp(value - high) + std::exp(x - high));
-            }
-          }
+          value = what.reduce == graph::Reduce::max ? std::max(value, x) : value + x;
         }
         out[i] = value;
       }

@@ -1,29 +1,37 @@
 // Rows of a table by id, and the scatter-add that is its gradient.
+#include <algorithm>
+
 #include "graph/op.hpp"
 
 namespace megatron::graph {
 namespace {
 
-Status check_ids(const Type& ids) {
-  if (ids.dtype == DType::i32) return {};
-  return invalid_argument("embedding takes ids of type i32", text("got ", to_string(ids)));
+Status refuse(std::string_view op, std::span<const Type> inputs, std::string_view wanted) {
+  std::string got;
+  for (const auto& t : inputs) got += (got.empty() ? "" : ", ") + to_string(t);
+  return invalid_argument(text("op '", op, "' cannot take (", got, ")"), text("it takes ", wanted),
+                          "docs/ops.md has the shapes and types of its operands");
 }
 
 Result<std::vector<Type>> infer_embedding(const Attrs&, std::span<const Type> inputs) {
-  if (inputs.size() != 2 || inputs[1].rank() < 1) {
-    return invalid_argument("embedding takes ids[M...] and table[vocab, K...]");
+  if (inputs.size() != 2 || inputs[0].dtype != DType::i32 || inputs[1].dtype != DType::f32 ||
+      inputs[1].rank() < 1) {
+    return refuse("embedding", inputs, "ids i32[M...] and a table f32[vocab, K...]");
   }
-  MGT_RETURN_IF_ERROR(check_ids(inputs[0]));
   Type out{DType::f32, inputs[0].dims};
   out.dims.insert(out.dims.end(), inputs[1].dims.begin() + 1, inputs[1].dims.end());
   return std::vector<Type>{out};
 }
 
 Result<std::vector<Type>> infer_embedding_grad(const Attrs& attrs, std::span<const Type> inputs) {
-  if (inputs.size() != 2 || inputs[1].rank() < inputs[0].rank()) {
-    return invalid_argument("embedding_grad takes ids[M...] and dy[M..., K...]");
+  const auto leading_equal = [&] {
+    return std::equal(inputs[0].dims.begin(), inputs[0].dims.end(), inputs[1].dims.begin(),
+                      [](const Dim& a, const Dim& b) { return a.size == b.size; });
+  };
+  if (inputs.size() != 2 || inputs[0].dtype != DType::i32 || inputs[1].dtype != DType::f32 ||
+      inputs[1].rank() < inputs[0].rank() || !leading_equal()) {
+    return refuse("embedding_grad", inputs, "ids i32[M...] and dy f32[M..., K...]");
   }
-  MGT_RETURN_IF_ERROR(check_ids(inputs[0]));
   Type out{DType::f32, {{int_attr(attrs, "vocab"), string_attr(attrs, "axis")}}};
   const auto first = inputs[1].dims.begin() + static_cast<std::ptrdiff_t>(inputs[0].rank());
   out.dims.insert(out.dims.end(), first, inputs[1].dims.end());

@@ -24,6 +24,7 @@ void add_loss_ops(std::vector<OpDef>& table) {
   table.push_back({.name = "linear_cross_entropy",
                    .pattern = "Mk,vk,M->M,M",
                    .outputs = 2,
+                   .ids = 0b100,
                    .whole = "k",
                    .reduce = Reduce::logsumexp,
                    .gradient = loss_gradient,
@@ -33,6 +34,7 @@ void add_loss_ops(std::vector<OpDef>& table) {
   table.push_back({.name = "linear_cross_entropy_grad",
                    .pattern = "Mk,vk,M,M,M,M->Mk,vk",
                    .outputs = 2,
+                   .ids = 0b100,
                    .whole = "k",
                    .accumulates = 0b10,
                    .flops = [](const Attrs&, const Labels&, std::span<const int64_t> n) {
@@ -42,6 +44,7 @@ void add_loss_ops(std::vector<OpDef>& table) {
   table.push_back({.name = "linear_cross_entropy_train",
                    .pattern = "Mk,vk,M,M,M->M,M,Mk,vk",
                    .outputs = 4,
+                   .ids = 0b100,
                    .whole = "vk",
                    .accumulates = 0b1000,
                    .flops = [](const Attrs&, const Labels&,

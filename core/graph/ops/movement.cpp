@@ -9,6 +9,12 @@ Cut cut_of(const Attrs& attrs) {
   return static_cast<Cut>(int_attr(attrs, "cut", MGT_MAP_CONTIGUOUS));
 }
 
+Result<int64_t> parts_of(const Attrs& attrs) {
+  const int64_t parts = int_attr(attrs, "parts");
+  if (parts < 1) return invalid_argument(text("a tensor cannot be cut into ", parts, " parts"));
+  return parts;
+}
+
 Result<size_t> cut_dim(const Attrs& attrs, const Type& type) {
   const int64_t dim = int_attr(attrs, "dim");
   if (dim < 0 || dim >= static_cast<int64_t>(type.rank())) {
@@ -21,8 +27,9 @@ Result<size_t> cut_dim(const Attrs& attrs, const Type& type) {
 Result<std::vector<Type>> infer_slice(const Attrs& attrs, std::span<const Type> in) {
   if (in.size() != 1) return invalid_argument("slice takes one tensor");
   MGT_ASSIGN_OR_RETURN(const size_t d, cut_dim(attrs, in[0]));
+  MGT_ASSIGN_OR_RETURN(const int64_t parts, parts_of(attrs));
   Type out = in[0];
-  out.dims[d].size = IndexMap::part_size(out.dims[d].size, cut_of(attrs), int_attr(attrs, "parts"));
+  out.dims[d].size = IndexMap::part_size(out.dims[d].size, cut_of(attrs), parts);
   return std::vector<Type>{out};
 }
 
@@ -35,7 +42,7 @@ Result<std::vector<Type>> infer_stack(const Attrs& attrs, std::span<const Type> 
 
 // [parts, …] -> the whole, dimension `dim` (counted without the leading one) of `size`.
 Result<std::vector<Type>> infer_unstack(const Attrs& attrs, std::span<const Type> in) {
-  if (in.size() != 1 || in[0].rank() < 1)
+  if (in.size() != 1 || in[0].rank() < 1 || in[0].dims[0].size < 1)
     return invalid_argument("unstack takes one tensor [parts, …]");
   Type out = in[0];
   out.dims.erase(out.dims.begin());
@@ -52,7 +59,7 @@ Result<std::vector<Type>> infer_unstack(const Attrs& attrs, std::span<const Type
 // x[M...] -> [parts, chunk], row-major, zeros behind the end.
 Result<std::vector<Type>> infer_flatten(const Attrs& attrs, std::span<const Type> in) {
   if (in.size() != 1) return invalid_argument("flatten takes one tensor");
-  const int64_t parts = int_attr(attrs, "parts");
+  MGT_ASSIGN_OR_RETURN(const int64_t parts, parts_of(attrs));
   return std::vector<Type>{
       {in[0].dtype,
        {{parts, ""}, {IndexMap::part_size(in[0].elements(), Cut::contiguous, parts), "flat"}}}};
@@ -88,8 +95,9 @@ Result<std::vector<Type>> infer_fused(const Attrs& attrs, std::span<const Type> 
     if (!t.is_scalar() && (widest == nullptr || t.rank() > widest->rank())) widest = &t;
   }
   if (widest == nullptr) return invalid_argument("fused needs a tensor operand");
-  const auto outputs = static_cast<size_t>(int_attr(attrs, "outputs"));
-  return std::vector<Type>(outputs, Type{DType::f32, widest->dims});
+  const int64_t outputs = int_attr(attrs, "outputs");
+  if (outputs < 1) return invalid_argument(text("fused cannot have ", outputs, " results"));
+  return std::vector<Type>(static_cast<size_t>(outputs), Type{DType::f32, widest->dims});
 }
 
 }  // namespace

@@ -4,12 +4,9 @@
 namespace megatron::graph {
 namespace {
 
+// The gradient of the sum, of lower rank, broadcasts over the leading dimensions that were summed.
 void sum_gradient(GradientScope& s) {
-  if (!s.needs(0)) return;
-  const auto keep = int_attr(s.node().attrs, "keep");
-  MGT_CHECK(keep == 0, "the gradient of a sum that keeps dimensions is not defined");
-  const ValueId g = s.broadcast_grad(0);
-  if (g != kNone) s.set(0, g);
+  if (s.needs(0)) s.set(0, s.broadcast_grad(0));
 }
 
 // n numbers -> [n]
