@@ -26,11 +26,12 @@ class LayoutBuilder {
   void shard_states(std::string_view mesh, uint32_t stage) const {
     check(table_->shard_states(table_->context, to_abi(mesh), stage));
   }
-  void ring_attention(std::string_view mesh) const {
-    check(table_->ring_attention(table_->context, to_abi(mesh)));
+  void attention(std::string_view mesh, mgt_attention_method method) const {
+    check(table_->attention(table_->context, to_abi(mesh), method));
   }
-  void pipeline(std::string_view mesh, std::string_view schedule) const {
-    check(table_->pipeline(table_->context, to_abi(mesh), to_abi(schedule)));
+  // `desc` as after MGT_INIT, with what differs set.
+  void pipeline(std::string_view mesh, const mgt_pipeline_desc& desc) const {
+    check(table_->pipeline(table_->context, to_abi(mesh), &desc));
   }
 
  private:
