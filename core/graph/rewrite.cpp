@@ -53,6 +53,30 @@ Program keep_nodes(const Program& program, const std::vector<bool>& live) {
   return out;
 }
 
+Program drop_unused(Program program) {
+  std::vector<bool> made(program.values.size(), false);
+  std::vector<bool> used(program.values.size(), false);
+  for (NodeId n = 0; n < program.nodes.size(); ++n) {
+    for (const ValueId v : program.nodes[n].outputs) {
+      program.values[v].producer = n;
+      made[v] = true;
+      if (program.values[v].into != kNone) used[program.values[v].into] = true;
+    }
+    for (const ValueId v : program.nodes[n].inputs) used[v] = true;
+  }
+  const auto gone = [&](ValueId v) {
+    return program.values[v].kind == ValueKind::result ? !made[v] : !used[v];
+  };
+  std::erase_if(program.outputs, [&](const Output& o) { return gone(o.value); });
+  std::erase_if(program.losses, [&](const LossTerm& l) { return gone(l.sum) || gone(l.count); });
+  std::erase_if(program.parameters, [&](const Parameter& p) { return gone(p.value); });
+  // keep_nodes drops constants that nothing reads.
+  for (ValueId v = 0; v < program.values.size(); ++v) {
+    if (gone(v)) program.values[v].kind = ValueKind::constant;
+  }
+  return keep_nodes(program, std::vector<bool>(program.nodes.size(), true));
+}
+
 std::vector<std::vector<NodeId>> users_of(const Program& program) {
   std::vector<std::vector<NodeId>> users(program.values.size());
   for (NodeId n = 0; n < program.nodes.size(); ++n) {

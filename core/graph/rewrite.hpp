@@ -11,6 +11,10 @@ namespace megatron::graph {
 // reads.
 Program keep_nodes(const Program& program, const std::vector<bool>& live);
 
+// The program without outputs and losses that no node makes, and without parameters, states and
+// inputs that no node reads or writes: what is left when a program was cut into parts.
+Program drop_unused(Program program);
+
 // Nodes that read each value, ascending.
 std::vector<std::vector<NodeId>> users_of(const Program& program);
 

@@ -9,7 +9,8 @@ namespace {
 
 std::string describe(const Program& program, const Node& node) {
   std::string out = text("node '", node.op->name, "'");
-  if (!node.outputs.empty()) out += " making %" + program.values[node.outputs[0]].name;
+  if (!node.outputs.empty() && node.outputs[0] < program.values.size())
+    out += " making %" + program.values[node.outputs[0]].name;
   if (!node.scope.empty()) out += " in " + node.scope;
   return out;
 }

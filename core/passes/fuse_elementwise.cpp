@@ -165,7 +165,9 @@ class Fuser {
         continue;
       }
       const auto& members = members_[group_[n]];
-      if (n == members.back()) nodes.push_back(stays(members) ? p_.nodes[n] : fuse(members));
+      if (n != members.back()) continue;
+      Node node = stays(members) ? p_.nodes[n] : fuse(members);
+      if (!node.outputs.empty()) nodes.push_back(std::move(node));  // else nothing reads the chain
     }
     p_.nodes = std::move(nodes);
     for (NodeId n = 0; n < p_.nodes.size(); ++n) {

@@ -51,6 +51,7 @@ class Partitioner {
       MGT_RETURN_IF_ERROR(
           builder_.loss(loss.name, placed_[loss.sum].id, placed_[loss.count].id, loss.weight));
     }
+    builder_.set_place({});  // the last node may lie in a block
     MGT_ASSIGN_OR_RETURN(out_.program, std::move(builder_).finish());
     return std::move(out_);
   }
@@ -434,9 +435,9 @@ class Partitioner {
   Status export_value(const std::string& name, ValueId v) {
     Placement placement = placed_[v].placement;
     for (size_t m = 0; m < placement.size(); ++m) {
-      // Host-side totals add partial sums up themselves; everything else is handed out whole.
-      if (!(placement[m].is(Kind::partial) && placement[m].reduce == Reduce::sum))
-        placement[m] = Place::replicate();
+      // Partial sums may stay, for the host to add up; everything else is handed out whole.
+      const bool sum = placement[m].is(Kind::partial) && placement[m].reduce == Reduce::sum;
+      if (request_.whole_outputs || !sum) placement[m] = Place::replicate();
     }
     if (is_tensor(v)) {
       MGT_ASSIGN_OR_RETURN(const ValueId id, read(v, placement));

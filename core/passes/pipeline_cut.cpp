@@ -86,30 +86,7 @@ Result<Program> cut_stage(const Program& program, const PipelineCut& cut, int64_
     }
   }
   out.nodes = std::move(nodes);
-  // What this stage neither makes nor reads leaves; outputs and losses of other stages too.
-  std::vector<bool> made(out.values.size(), false);
-  std::vector<bool> used(out.values.size(), false);
-  for (NodeId n = 0; n < out.nodes.size(); ++n) {
-    for (const ValueId v : out.nodes[n].outputs) {
-      out.values[v].producer = n;
-      made[v] = true;
-      if (out.values[v].into != kNone) used[out.values[v].into] = true;
-    }
-    for (const ValueId v : out.nodes[n].inputs) used[v] = true;
-  }
-  const auto elsewhere = [&](ValueId v) {
-    return out.values[v].kind == ValueKind::result && !made[v];
-  };
-  std::erase_if(out.outputs, [&](const Output& o) { return elsewhere(o.value); });
-  std::erase_if(out.losses,
-                [&](const LossTerm& l) { return elsewhere(l.sum) || elsewhere(l.count); });
-  std::erase_if(out.parameters, [&](const Parameter& p) { return !used[p.value]; });
-  for (ValueId v = 0; v < out.values.size(); ++v) {
-    const bool declared = out.values[v].kind != ValueKind::result;
-    if (elsewhere(v) || (declared && !used[v])) out.values[v].kind = ValueKind::constant;
-  }
-  const size_t count = out.nodes.size();
-  out = keep_nodes(out, std::vector<bool>(count, true));
+  out = drop_unused(std::move(out));
   MGT_RETURN_IF_ERROR(verify(out).context(text("cutting pipeline stage ", stage)));
   return out;
 }

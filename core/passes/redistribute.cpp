@@ -136,10 +136,15 @@ Result<ValueId> Redistributor::move(const Placed& value, const Placement& to, in
     if (to[m].is(Kind::shard)) {
       for (size_t inner = m + 1; inner < axes; ++inner) {
         if (at.placement[inner].is(Kind::shard) && at.placement[inner].dim == to[m].dim) {
-          return Status(Code::unimplemented,
-                        text("cutting dimension ", to[m].dim, " of ",
-                             graph::to_string(value.logical), " on mesh axis '", name(m),
-                             "' while it is cut on the inner axis '", name(inner), "'"));
+          const auto& axis = value.logical.dims[static_cast<size_t>(to[m].dim)].axis;
+          return Status::error(
+              Code::unimplemented,
+              text("dimension ", to[m].dim, " of ", graph::to_string(value.logical),
+                   " cannot be cut on mesh axis '", name(m), "'"),
+              text("it is already cut on '", name(inner), "', which lies inside of '", name(m),
+                   "'"),
+              text("map '", axis, "' to one of the two axes, or put '", name(inner), "' before '",
+                   name(m), "' in the mesh"));
         }
       }
     }

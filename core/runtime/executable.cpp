@@ -100,9 +100,12 @@ Status Executable::prepare(NodeId id, const DeviceView& device) {
   step.communicates = is_communication(*node.op);
   if (step.communicates) {
     if (collectives_ == nullptr) {
-      return Status(
+      return Status::error(
           Code::failed_precondition,
-          text("op '", node.op->name, "' needs a communication back end and this run has none"));
+          text("op '", node.op->name, "' over mesh axis '", string_attr(node.attrs, "axis"),
+               "' cannot run"),
+          "this run has no communication back end",
+          "start it on all ranks of the mesh, or remove the axis from [parallel]");
     }
     step.collective = make_collective(program_, node);
   } else {

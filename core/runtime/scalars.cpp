@@ -31,7 +31,8 @@ Result<double> evaluate_scalar(std::string_view op, std::span<const double> x) {
   const auto row =
       std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& r) { return r.name == op; });
   if (row == std::end(kRows)) {
-    return Status(Code::unimplemented, text("op '", op, "' has no form for scalars"));
+    return Status::error(Code::unimplemented, text("op '", op, "' cannot take numbers alone"),
+                         "the host evaluates them and has no form of it", "apply it to a tensor");
   }
   return row->apply(x);
 }

@@ -22,21 +22,6 @@ int64_t align_page(int64_t bytes) { return (bytes + 4095) / 4096 * 4096; }
 // "tokens#1" is another placement of the field "tokens".
 std::string_view field_of(std::string_view input) { return input.substr(0, input.find('#')); }
 
-// Without parameters and inputs that no node reads.
-Program without_unread(Program program) {
-  std::vector<bool> read(program.values.size(), false);
-  for (const Node& node : program.nodes) {
-    for (const ValueId v : node.inputs) read[v] = true;
-  }
-  for (ValueId v = 0; v < program.values.size(); ++v) {
-    const auto kind = program.values[v].kind;
-    if ((kind == ValueKind::parameter || kind == ValueKind::input) && !read[v]) {
-      program.values[v].kind = ValueKind::constant;
-    }
-  }
-  return keep_nodes(program, std::vector<bool>(program.nodes.size(), true));
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::create(const EngineRequest& request) {
@@ -96,8 +81,7 @@ Status Engine::build_counts(const Program& loss) {
           "compute the count from the program's inputs alone");
     }
   }
-  counts.parameters.clear();
-  MGT_ASSIGN_OR_RETURN(counts_, compile(without_unread(std::move(counts)), false));
+  MGT_ASSIGN_OR_RETURN(counts_, compile(drop_unused(std::move(counts)), false));
   return {};
 }
 
