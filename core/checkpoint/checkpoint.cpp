@@ -21,6 +21,8 @@ using Json = nlohmann::ordered_json;
 constexpr int kFormat = 1;
 constexpr std::string_view kTracker = "latest_checkpointed_iteration.txt";
 constexpr std::string_view kPrefix = "iter_";
+constexpr const char* kOwnHash = "manifest_xxh3_128";
+constexpr std::string_view kFiles[] = {"model.safetensors", "optimizer.safetensors", "config.toml"};
 
 std::string folder_name(int64_t iteration) {
   std::string digits = std::to_string(iteration);
@@ -79,6 +81,32 @@ Status write_tensors(const std::string& folder, const std::string& file,
   return {};
 }
 
+// Checksum of a manifest without its own entry, in one spelling.
+std::string own_hash(Json manifest) {
+  manifest.erase(kOwnHash);
+  return hash_hex(manifest.dump());
+}
+
+// Gives the complete folder its name. A run that was resumed from before this iteration writes it
+// again: the two change places at once, so that there is one under the name at any moment.
+Status commit(const std::string& staging, const std::string& folder) {
+  if (::renameat2(AT_FDCWD, staging.c_str(), AT_FDCWD, folder.c_str(), RENAME_NOREPLACE) == 0)
+    return {};
+  std::error_code error;
+  if (::renameat2(AT_FDCWD, staging.c_str(), AT_FDCWD, folder.c_str(), RENAME_EXCHANGE) != 0) {
+    // A file system that can do neither: for a moment only the folder ".replaced" is complete.
+    const std::string old = folder + ".replaced";
+    fs::remove_all(old, error);
+    if (fs::exists(folder, error)) fs::rename(folder, old, error);
+    fs::rename(staging, folder, error);
+    if (error) return system_error("rename", staging, error);
+    fs::remove_all(old, error);
+    return {};
+  }
+  fs::remove_all(staging, error);
+  return {};
+}
+
 // A checkpoint that is not sound: why, and that an older one may be.
 Status unsound(const std::string& folder, std::string_view cause) {
   return Status::error(Code::data_loss, text("checkpoint '", folder, "' is incomplete or damaged"),
@@ -131,19 +159,14 @@ Result<std::string> save(const std::string& directory, const Progress& progress,
       write_tensors(staging, "optimizer.safetensors", contents.optimizer_states, contents, files));
   MGT_RETURN_IF_ERROR(write_file(staging + "/config.toml", contents.config));
   files["config.toml"] = file_record(staging + "/config.toml", hash_hex(contents.config));
-  const Json manifest = {{"format", kFormat},
-                         {"iteration", progress.iteration},
-                         {"consumed_samples", progress.consumed_samples},
-                         {"files", files}};
+  Json manifest = {{"format", kFormat},
+                   {"iteration", progress.iteration},
+                   {"consumed_samples", progress.consumed_samples},
+                   {"files", files}};
+  manifest[kOwnHash] = own_hash(manifest);
   MGT_RETURN_IF_ERROR(write_file(staging + "/manifest.json", manifest.dump(2) + "\n"));
   MGT_RETURN_IF_ERROR(sync_folder(staging));
-  // A run that was resumed from before this iteration writes it again.
-  const std::string old = folder + ".replaced";
-  fs::remove_all(old, error);
-  if (fs::exists(folder, error)) fs::rename(folder, old, error);
-  fs::rename(staging, folder, error);
-  if (error) return system_error("cannot rename", staging, error);
-  fs::remove_all(old, error);
+  MGT_RETURN_IF_ERROR(commit(staging, folder));
   MGT_RETURN_IF_ERROR(sync_folder(directory));
   MGT_RETURN_IF_ERROR(write_file(text(directory, "/", kTracker), text(progress.iteration, "\n")));
   if (keep > 0) {
@@ -171,7 +194,11 @@ Result<Checkpoint> Checkpoint::open(const std::string& folder) {
     }
     out.progress_ = {manifest.at("iteration").get<int64_t>(),
                      manifest.at("consumed_samples").get<int64_t>()};
-    for (const auto& [file, record] : manifest.at("files").items()) {
+    if (manifest.at(kOwnHash).get<std::string>() != own_hash(manifest))
+      return unsound(folder, "manifest.json does not match its own checksum");
+    const Json& files = manifest.at("files");
+    for (const std::string_view file : kFiles) {
+      const Json& record = files.at(std::string(file));
       const std::string path = text(folder, "/", file);
       std::error_code error;
       const auto size = fs::file_size(path, error);
@@ -194,12 +221,21 @@ Result<Checkpoint> Checkpoint::open(const std::string& folder) {
 
 Result<Checkpoint> Checkpoint::open_newest(const std::string& directory,
                                            const std::function<void(std::string_view)>& warn) {
+  int damaged = 0;
   for (const int64_t iteration : iterations(directory)) {
     auto checkpoint = open(text(directory, "/", folder_name(iteration)));
     if (checkpoint.ok()) return checkpoint;
     warn(checkpoint.status().message());
+    ++damaged;
   }
-  return Status::error(Code::not_found, text("there is no sound checkpoint in '", directory, "'"));
+  std::error_code error;
+  const bool exists = fs::is_directory(directory, error);
+  return Status::error(Code::not_found, text("there is no sound checkpoint in '", directory, "'"),
+                       !exists ? "the folder does not exist"
+                       : damaged == 0
+                           ? "it holds no folder iter_NNNNNNN"
+                           : text(damaged, " of its checkpoints are damaged, none is left"),
+                       "check the path, or start the run anew");
 }
 
 Result<std::string> Checkpoint::config() const { return read_file(folder_ + "/config.toml"); }

@@ -4,9 +4,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/file.hpp"
 #include "base/hash.hpp"
@@ -44,35 +46,40 @@ Status write_all(int fd, const std::string& path, std::span<const std::byte> byt
   return {};
 }
 
+Status damaged(const std::string& path, std::string_view cause) {
+  return Status::error(Code::data_loss, text("'", path, "' is not a sound safetensors file"), cause,
+                       "restore the file, or use an older checkpoint");
+}
+
 Status read_at(int fd, const std::string& path, uint64_t offset, std::span<std::byte> out) {
   while (!out.empty()) {
     const ssize_t n =
         ::pread(fd, out.data(), std::min<size_t>(out.size(), 1U << 30), static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return errno_status("cannot read", path, errno);
-    if (n == 0) return Status(Code::data_loss, text("'", path, "' ends early"));
+    if (n == 0) return damaged(path, "it was cut short after it had been opened");
     out = out.subspan(static_cast<size_t>(n));
     offset += static_cast<uint64_t>(n);
   }
   return {};
 }
 
-uint64_t elements(const std::vector<int64_t>& shape) {
-  uint64_t n = 1;
-  for (const int64_t d : shape) n *= static_cast<uint64_t>(d);
+// Nothing when a dimension is negative or the number does not fit.
+std::optional<uint64_t> tensor_bytes(DType dtype, const std::vector<int64_t>& shape) {
+  uint64_t n = dtype_size(dtype);
+  for (const int64_t d : shape) {
+    if (d < 0 || __builtin_mul_overflow(n, static_cast<uint64_t>(d), &n)) return std::nullopt;
+  }
   return n;
-}
-
-Status damaged(const std::string& path, std::string_view cause) {
-  return Status::error(Code::data_loss, text("'", path, "' is not a sound safetensors file"), cause,
-                       "restore the file, or use an older checkpoint");
 }
 
 }  // namespace
 
 void SafetensorsWriter::declare(std::string name, DType dtype, std::vector<int64_t> shape) {
   TensorEntry entry{dtype, std::move(shape), tensors_.empty() ? 0 : tensors_.back().second.end, 0};
-  entry.end = entry.begin + elements(entry.shape) * dtype_size(dtype);
+  const auto bytes = tensor_bytes(dtype, entry.shape);
+  MGT_CHECK(bytes.has_value(), name);
+  entry.end = entry.begin + *bytes;
   tensors_.emplace_back(std::move(name), std::move(entry));
 }
 
@@ -145,9 +152,7 @@ Result<SafetensorsReader> SafetensorsReader::open(const std::string& path) {
       }
       entry.begin = offsets[0];
       entry.end = offsets[1];
-      const bool positive =
-          std::all_of(entry.shape.begin(), entry.shape.end(), [](int64_t d) { return d >= 0; });
-      if (!positive || elements(entry.shape) * dtype_size(entry.dtype) != entry.bytes()) {
+      if (tensor_bytes(entry.dtype, entry.shape) != entry.bytes()) {
         return damaged(path, text("tensor '", name, "' has ", entry.bytes(),
                                   " bytes, its shape needs another number"));
       }
@@ -156,13 +161,39 @@ Result<SafetensorsReader> SafetensorsReader::open(const std::string& path) {
       return damaged(path, text("entry '", name, "': ", e.what()));
     }
   }
+  MGT_RETURN_IF_ERROR(out.check_cover(data_size));
   return out;
+}
+
+// The format has neither holes nor bytes that two tensors share.
+Status SafetensorsReader::check_cover(uint64_t data_size) const {
+  std::vector<std::pair<const TensorEntry*, std::string_view>> order;
+  for (const auto& [name, entry] : tensors_) order.emplace_back(&entry, name);
+  std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.first->begin, a.first->end) < std::pair(b.first->begin, b.first->end);
+  });
+  uint64_t at = 0;
+  for (const auto& [entry, name] : order) {
+    if (entry->begin != at) {
+      return damaged(path_, text("tensor '", name, "' begins at byte ", entry->begin,
+                                 " of the data, the one before it ends at ", at));
+    }
+    at = entry->end;
+  }
+  if (at != data_size) {
+    return damaged(path_,
+                   text("its tensors end at byte ", at, " of the data, the file at ", data_size));
+  }
+  return {};
 }
 
 Status SafetensorsReader::read(std::string_view name, std::span<std::byte> out) const {
   const auto it = tensors_.find(name);
-  if (it == tensors_.end())
-    return Status(Code::not_found, text("'", path_, "' has no tensor '", name, "'"));
+  if (it == tensors_.end()) {
+    return Status::error(Code::not_found, text("'", path_, "' has no tensor '", name, "'"),
+                         text("it holds ", tensors_.size(), " others"),
+                         "use the file of the model that has it");
+  }
   MGT_CHECK(out.size() == it->second.bytes(), name);
   const Descriptor file(path_, O_RDONLY);
   if (file.get() < 0) return errno_status("cannot open", path_, errno);

@@ -52,6 +52,8 @@ class SafetensorsReader {
   Status read(std::string_view name, std::span<std::byte> out) const;
 
  private:
+  Status check_cover(uint64_t data_size) const;
+
   std::string path_;
   uint64_t data_begin_ = 0;
   std::map<std::string, TensorEntry, std::less<>> tensors_;

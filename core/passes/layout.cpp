@@ -35,6 +35,17 @@ const AxisMapping* Layout::mapping(std::string_view logical, std::string_view me
   return it == mappings.end() ? nullptr : &*it;
 }
 
+std::vector<size_t> Layout::nesting(std::string_view logical) const {
+  std::vector<size_t> order;
+  for (const bool secondary : {false, true}) {
+    for (size_t m = 0; m < axes.size(); ++m) {
+      const AxisMapping* a = mapping(logical, axes[m].name);
+      if (axes[m].size > 1 && a != nullptr && a->secondary == secondary) order.push_back(m);
+    }
+  }
+  return order;
+}
+
 std::string to_string(const Layout& layout, const Placement& placement) {
   std::string out;
   for (size_t m = 0; m < placement.size(); ++m) {
@@ -67,12 +78,10 @@ Local localize(const Layout& layout, const std::vector<int64_t>& coordinates, co
     IndexMap map = IndexMap::identity(logical.dims[d].size);
     if (const auto it = layout.multiples.find(axis); it != layout.multiples.end())
       map = map.padded(it->second);
-    for (size_t m = 0; m < placement.size(); ++m) {
+    for (const size_t m : layout.nesting(axis)) {
       if (!placement[m].is(Place::Kind::shard) || placement[m].dim != static_cast<int>(d)) continue;
       const AxisMapping* mapping = layout.mapping(axis, layout.axes[m].name);
-      if (mapping != nullptr && mapping->instances) continue;
-      map = map.cut(mapping != nullptr ? mapping->cut : Cut::contiguous, layout.axes[m].size,
-                    coordinates[m]);
+      if (!mapping->instances) map = map.cut(mapping->cut, layout.axes[m].size, coordinates[m]);
     }
     out.type.dims[d].size = map.local_size();
     out.maps.push_back(std::move(map));
@@ -116,6 +125,38 @@ Placement parameter_placement(const Layout& layout, const Type& logical) {
 }
 Placement optimizer_state_placement(const Layout& layout, const Type& logical) {
   return with_zero(layout, logical, 1);
+}
+
+namespace {
+Status check_dimension(const Layout& layout, const graph::Dim& dim, std::string_view owner) {
+  int64_t size = dim.size;
+  for (const size_t m : layout.nesting(dim.axis)) {
+    const AxisMapping& a = *layout.mapping(dim.axis, layout.axes[m].name);
+    if (a.instances || a.padded) continue;
+    const int64_t parts = layout.axes[m].size * (a.cut == Cut::balanced ? 2 : 1);
+    if (size % parts != 0) {
+      return invalid_argument(text("axis '", dim.axis, "' of '", owner, "' has the size ", dim.size,
+                                   ", which cannot be cut over ", layout.axes[m].size,
+                                   " ranks of '", layout.axes[m].name, "'"),
+                              text(size, " is not divisible by ", parts,
+                                   size == dim.size ? "" : " (after the outer cuts)",
+                                   a.cut == Cut::balanced ? ": every rank holds two chunks" : ""),
+                              "change the model's size or the number of ranks");
+    }
+    size = size / parts * (parts / layout.axes[m].size);
+  }
+  return {};
+}
+}  // namespace
+
+Status check_divisible(const Layout& layout, const graph::Program& program) {
+  for (const auto& value : program.values) {
+    if (value.kind != graph::ValueKind::parameter && value.kind != graph::ValueKind::input)
+      continue;
+    for (const auto& dim : value.type.dims)
+      MGT_RETURN_IF_ERROR(check_dimension(layout, dim, value.name));
+  }
+  return {};
 }
 
 }  // namespace megatron::passes

@@ -33,17 +33,32 @@ struct AxisMapping {
   // Every rank runs the program at its full size on samples of its own (data parallelism): the
   // dimension is apart on each rank but not cut.
   bool instances = false;
+  // A size that does not divide is padded in memory.
+  bool padded = false;
+};
+
+// How blocks of layers are dealt to the ranks of the pipeline axis.
+struct PipelineSplit {
+  std::string schedule = "1f1b";
+  int64_t virtual_stages = 1;  // chunks a rank
+  int64_t first_layers = 0;    // 0 = dealt evenly
+  int64_t last_layers = 0;
+  bool embedding_counts = false;
+  bool loss_counts = false;
+  std::string layout;  // "Ett|ttL"; "" = none
 };
 
 struct Layout {
-  std::vector<MeshAxis> axes;  // a dimension on several axes is cut in this order
+  std::vector<MeshAxis> axes;  // outermost first
   std::vector<AxisMapping> mappings;
   std::map<std::string, int64_t, std::less<>> multiples;  // physical padding: "vocab" -> 128
   // ZeRO: stage 1 cuts optimizer states over `zero_axis`, 2 gradients too, 3 weights too.
   std::string zero_axis;
   int zero_stage = 0;
-  std::string ring_axis;      // attention passes key/value blocks around this axis
-  std::string pipeline_axis;  // blocks are dealt to its ranks
+  std::string ring_axis;        // attention passes key/value blocks around this axis
+  std::string all_to_all_axis;  // attention exchanges heads for sequence over this axis
+  std::string pipeline_axis;    // blocks are dealt to its ranks
+  PipelineSplit pipeline;
 
   int64_t world_size() const;
   // Position on each axis; the last axis varies fastest.
@@ -51,6 +66,9 @@ struct Layout {
   // Index in `axes`, or nothing when the layout has no such axis or it has size 1.
   std::optional<size_t> axis(std::string_view name) const;
   const AxisMapping* mapping(std::string_view logical, std::string_view mesh) const;
+  // Mesh axes (of size > 1) that a logical axis may lie on, in the order in which it is cut: those
+  // of primary mappings come first.
+  std::vector<size_t> nesting(std::string_view logical) const;
 };
 
 // Where a value lies on one mesh axis.
@@ -92,5 +110,9 @@ Local localize(const Layout& layout, const std::vector<int64_t>& coordinates,
 Placement stored_placement(const Layout& layout, const graph::Type& logical);
 Placement parameter_placement(const Layout& layout, const graph::Type& logical);
 Placement optimizer_state_placement(const Layout& layout, const graph::Type& logical);
+
+// Sizes of the program's weights and inputs that the layout cannot cut: one error naming the axis
+// and the two numbers.
+Status check_divisible(const Layout& layout, const graph::Program& program);
 
 }  // namespace megatron::passes

@@ -147,10 +147,11 @@ class Partitioner {
     for (size_t d = 0; d < from.type.rank(); ++d) {
       const auto* mapping = mapping_of(from.type.dims[d].axis, m);
       if (mapping == nullptr || mapping->instances) continue;
-      const bool taken =
-          std::any_of(value.placement.begin(), value.placement.end(), [&](const Place& p) {
-            return p.is(Kind::shard) && p.dim == static_cast<int>(d) && &p > &value.placement[m];
-          });
+      const auto order = layout_.nesting(from.type.dims[d].axis);
+      const auto here = std::find(order.begin(), order.end(), m);
+      const bool taken = std::any_of(here, order.end(), [&](size_t inner) {
+        return inner != m && value.placement[inner] == Place::shard(static_cast<int>(d));
+      });
       if (!taken) return Place::shard(static_cast<int>(d));
     }
     return Place::replicate();
@@ -275,6 +276,10 @@ class Partitioner {
   std::optional<Label> choose_label(const Node& node, const Labels& labels,
                                     const std::vector<size_t>& tensors, const Decision& d,
                                     size_t m) const {
+    if (layout_.all_to_all_axis == layout_.axes[m].name && is_attention(node)) {
+      const auto heads = std::find(labels.letters.begin(), labels.letters.end(), 'n');
+      return static_cast<Label>(heads - labels.letters.begin());
+    }
     std::optional<Label> best;
     bool best_primary = false;
     for (const size_t i : tensors) {
@@ -449,8 +454,10 @@ class Partitioner {
 
   // ---- ring attention
   bool is_ring(const Node& node, size_t m) const {
-    return layout_.ring_axis == layout_.axes[m].name &&
-           (node.op->name == "attention" || node.op->name == "attention_grad");
+    return layout_.ring_axis == layout_.axes[m].name && is_attention(node);
+  }
+  static bool is_attention(const Node& node) {
+    return node.op->name == "attention" || node.op->name == "attention_grad";
   }
   // Everything is cut along its sequence, dimension 1 of q, k, v, out and 2 of the log-sum-exp.
   void set_ring(const Node& node, std::vector<Placement>& inputs, std::vector<Placement>& outputs,

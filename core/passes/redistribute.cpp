@@ -107,51 +107,88 @@ Result<ValueId> Redistributor::step(const Placed& v, size_t m, const Place& to) 
   return step(middle, m, to);
 }
 
+// Another dimension of the same value, on the same mesh axis: parts change hands, nothing is
+// gathered.
+ValueId Redistributor::exchange(const Placed& v, size_t m, int to) {
+  const int from = v.placement[m].dim;
+  Placement after = v.placement;
+  after[m] = Place::shard(to);
+  const auto target = localize(layout_, coordinates_, v.logical, after);
+  const ValueId stacked = emit("stack", v.id,
+                               {{"dim", int64_t{to}},
+                                {"cut", static_cast<int64_t>(cut(m, v.logical, to))},
+                                {"parts", parts(m)}});
+  const ValueId exchanged = emit("all_to_all", stacked, {{"axis", std::string(name(m))}});
+  return emit("unstack", exchanged,
+              {{"dim", int64_t{from}},
+               {"cut", static_cast<int64_t>(cut(m, v.logical, from))},
+               {"size", target.type.dims[static_cast<size_t>(from)].size}});
+}
+
+namespace {
+// Whether no axis that lies inside of m in the dimension's nesting is cut.
+bool innermost(const Layout& layout, const Type& logical, const Placement& placement, size_t m,
+               int dim) {
+  const auto order = layout.nesting(logical.dims[static_cast<size_t>(dim)].axis);
+  const auto here = std::find(order.begin(), order.end(), m);
+  return here != order.end() && std::all_of(here + 1, order.end(), [&](size_t inner) {
+           return placement[inner] != Place::shard(dim);
+         });
+}
+}  // namespace
+
 Result<ValueId> Redistributor::move(const Placed& value, const Placement& to, int64_t stage) {
   if (value.placement == to) return value.id;
   const auto key = std::make_tuple(value.id, to, stage, builder_.phase());
   if (const auto it = cache_.find(key); it != cache_.end()) return it->second;
 
   Placed at = value;
-  const auto apply = [&](size_t m, const Place& place) -> Status {
-    if (at.placement[m] == place) return {};
-    MGT_ASSIGN_OR_RETURN(at.id, step(at, m, place));
+  const auto made = [&](size_t m, const Place& place, ValueId id) {
+    at.id = id;
     at.placement[m] = place;
     if (at.id != value.id) set_maps(at.id, at.logical, at.placement);
+  };
+  const auto apply = [&](size_t m, const Place& place) -> Status {
+    if (at.placement[m] == place) return {};
+    MGT_ASSIGN_OR_RETURN(const ValueId id, step(at, m, place));
+    made(m, place, id);
     return {};
   };
-  // A flat cut lies inside every other and leaves first; then the inner cuts of a dimension before
-  // the outer ones; arrivals go the other way round.
   const size_t axes = layout_.axes.size();
-  for (size_t m = axes; m-- > 0;) {
+  const auto order_of = [&](size_t d) { return layout_.nesting(at.logical.dims[d].axis); };
+
+  for (size_t m = 0; m < axes; ++m) {
+    const bool swaps =
+        at.placement[m].is(Kind::shard) && to[m].is(Kind::shard) && at.placement[m] != to[m];
+    if (swaps && innermost(layout_, at.logical, at.placement, m, at.placement[m].dim) &&
+        innermost(layout_, at.logical, at.placement, m, to[m].dim)) {
+      made(m, to[m], exchange(at, m, to[m].dim));
+    }
+  }
+  // A flat cut lies inside every other and leaves first. Of each dimension's cuts, those inside the
+  // outermost one that changes leave, innermost first; then cuts arrive, outermost first.
+  for (size_t m = 0; m < axes; ++m) {
     if (at.placement[m].is(Kind::flat) && to[m] != at.placement[m])
       MGT_RETURN_IF_ERROR(apply(m, Place::replicate()));
   }
-  for (size_t m = axes; m-- > 0;) {
-    if (at.placement[m].is(Kind::shard) && to[m] != at.placement[m])
-      MGT_RETURN_IF_ERROR(apply(m, Place::replicate()));
-  }
-  for (size_t m = 0; m < axes; ++m) {
-    if (at.placement[m] == to[m] || to[m].is(Kind::flat)) continue;
-    if (to[m].is(Kind::shard)) {
-      for (size_t inner = m + 1; inner < axes; ++inner) {
-        if (at.placement[inner].is(Kind::shard) && at.placement[inner].dim == to[m].dim) {
-          const auto& axis = value.logical.dims[static_cast<size_t>(to[m].dim)].axis;
-          return Status::error(
-              Code::unimplemented,
-              text("dimension ", to[m].dim, " of ", graph::to_string(value.logical),
-                   " cannot be cut on mesh axis '", name(m), "'"),
-              text("it is already cut on '", name(inner), "', which lies inside of '", name(m),
-                   "'"),
-              text("map '", axis, "' to one of the two axes, or put '", name(inner), "' before '",
-                   name(m), "' in the mesh"));
-        }
-      }
+  for (size_t d = 0; d < at.logical.rank(); ++d) {
+    const auto order = order_of(d);
+    const Place here = Place::shard(static_cast<int>(d));
+    const auto changes = [&](size_t m) { return (at.placement[m] == here) != (to[m] == here); };
+    const auto outermost = std::find_if(order.begin(), order.end(), changes);
+    for (auto it = order.end(); it != outermost;) {
+      if (at.placement[*--it] == here) MGT_RETURN_IF_ERROR(apply(*it, Place::replicate()));
     }
-    MGT_RETURN_IF_ERROR(apply(m, to[m]));
   }
-  for (size_t m = 0; m < axes; ++m) {
-    if (to[m].is(Kind::flat)) MGT_RETURN_IF_ERROR(apply(m, to[m]));
+  for (size_t d = 0; d < at.logical.rank(); ++d) {
+    for (const size_t m : order_of(d)) {
+      if (to[m] == Place::shard(static_cast<int>(d))) MGT_RETURN_IF_ERROR(apply(m, to[m]));
+    }
+  }
+  for (const bool flat : {false, true}) {
+    for (size_t m = 0; m < axes; ++m) {
+      if (to[m].is(Kind::flat) == flat) MGT_RETURN_IF_ERROR(apply(m, to[m]));
+    }
   }
   cache_[key] = at.id;
   return at.id;

@@ -32,6 +32,7 @@ class Redistributor {
 
  private:
   Result<graph::ValueId> step(const Placed& value, size_t axis, const Place& to);
+  graph::ValueId exchange(const Placed& value, size_t axis, int to_dim);
   graph::ValueId log_sum_exp(graph::ValueId x, const std::string& axis);
   graph::ValueId emit(std::string_view op, graph::ValueId input, graph::Attrs attrs);
   std::string_view name(size_t axis) const { return layout_.axes[axis].name; }

@@ -15,8 +15,8 @@ using namespace graph;  // NOLINT(google-build-using-namespace)
 constexpr size_t kMaxScalarOperands = 4;
 
 bool is_communication(const OpDef& op) {
-  static constexpr std::string_view kNames[] = {"all_gather",     "all_reduce", "recv",
-                                                "reduce_scatter", "ring_shift", "send"};
+  static constexpr std::string_view kNames[] = {
+      "all_gather", "all_reduce", "all_to_all", "recv", "reduce_scatter", "ring_shift", "send"};
   return std::find(std::begin(kNames), std::end(kNames), op.name) != std::end(kNames);
 }
 
@@ -100,12 +100,11 @@ Status Executable::prepare(NodeId id, const DeviceView& device) {
   step.communicates = is_communication(*node.op);
   if (step.communicates) {
     if (collectives_ == nullptr) {
-      return Status::error(
-          Code::failed_precondition,
-          text("op '", node.op->name, "' over mesh axis '", string_attr(node.attrs, "axis"),
-               "' cannot run"),
-          "this run has no communication back end",
-          "start it on all ranks of the mesh, or remove the axis from [parallel]");
+      return Status::error(Code::failed_precondition,
+                           text("op '", node.op->name, "' over mesh axis '",
+                                string_attr(node.attrs, "axis"), "' cannot run"),
+                           "this run has no communication back end",
+                           "start it on all ranks of the mesh, or give the axis the size 1");
     }
     step.collective = make_collective(program_, node);
   } else {

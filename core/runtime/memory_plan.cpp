@@ -92,15 +92,18 @@ MemoryPlan plan_memory(const Program& program, std::span<const int64_t> workspac
   for (int64_t n = 0; n < nodes; ++n) {
     const Node& node = program.nodes[static_cast<size_t>(n)];
     const bool in_place = node.op->elementwise() || node.op->name == "fused";
+    std::vector<ValueId> taken;  // operands whose memory a result of this node has already
     for (const ValueId v : node.outputs) {
       if (!needs_scratch(program.values[v])) continue;
       if (in_place) {
         const auto dying = std::find_if(node.inputs.begin(), node.inputs.end(), [&](ValueId i) {
           return block_of[i] != SIZE_MAX && blocks[block_of[i]].last == n && last_use[i] == n &&
+                 std::find(taken.begin(), taken.end(), i) == taken.end() &&
                  program.type(i).bytes() == program.type(v).bytes() &&
                  program.type(i).dims == program.type(v).dims;
         });
         if (dying != node.inputs.end()) {
+          taken.push_back(*dying);
           block_of[v] = block_of[*dying];
           blocks[block_of[v]].last = last_use[v];
           continue;

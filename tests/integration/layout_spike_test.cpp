@@ -38,6 +38,7 @@ struct Case {
   std::string name;
   int64_t pipeline = 1, data = 1, context = 1, tensor = 1;
   bool ring = false;
+  bool all_to_all = false;
   bool sequence_parallel = false;
   int zero = 0;
   int64_t vocab_multiple = 1;
@@ -52,8 +53,12 @@ Layout make_layout(const Case& c) {
   l.mappings = {{.logical = "batch", .mesh = "data", .instances = true},
                 {.logical = "seq", .mesh = "context", .cut = Cut::balanced},
                 {.logical = "heads", .mesh = "tensor"},
-                {.logical = "mlp", .mesh = "tensor"},
-                {.logical = "vocab", .mesh = "tensor"}};
+                {.logical = "mlp", .mesh = "tensor", .padded = true},
+                {.logical = "vocab", .mesh = "tensor", .padded = true}};
+  if (c.all_to_all) {
+    l.mappings.push_back({.logical = "heads", .mesh = "context", .secondary = true});
+    l.all_to_all_axis = "context";
+  }
   if (c.sequence_parallel)
     l.mappings.push_back({.logical = "seq", .mesh = "tensor", .secondary = true});
   if (c.ring) l.ring_axis = "context";
@@ -80,7 +85,7 @@ class Experiment {
         device_plugin_(test::load_plugin("device", "cpu")),
         model_config_(model_plugin_, {{"num_layers", int64_t{2}},
                                       {"hidden_size", int64_t{8}},
-                                      {"num_attention_heads", int64_t{2}},
+                                      {"num_attention_heads", int64_t{4}},
                                       {"ffn_hidden_size", int64_t{7}},  // divides by nothing
                                       {"seq_length", kSeq},
                                       {"init_method_std", 0.3},
@@ -309,12 +314,18 @@ TEST_P(LayoutSpike, EveryLayoutEqualsOneRank) {
       {.name = "PP 2", .pipeline = 2},
       {.name = "CP 2, ring", .context = 2, .ring = true},
       {.name = "CP 2, all-gather", .context = 2},
+      {.name = "CP 2, all-to-all", .context = 2, .all_to_all = true},
       {.name = "ZeRO-1, DP 2", .data = 2, .zero = 1},
       {.name = "ZeRO-2, DP 2", .data = 2, .zero = 2},
       {.name = "ZeRO-3, DP 2", .data = 2, .zero = 3},
       {.name = "vocabulary padded to 16", .vocab_multiple = 16},
       {.name = "TP 2, vocabulary padded to 16", .tensor = 2, .vocab_multiple = 16},
       {.name = "TP 2, CP 2 ring", .context = 2, .tensor = 2, .ring = true},
+      {.name = "TP 2 SP, CP 2 all-to-all",
+       .context = 2,
+       .tensor = 2,
+       .all_to_all = true,
+       .sequence_parallel = true},
       {.name = "TP 2 SP, CP 2 ring, DP 2",
        .data = 2,
        .context = 2,

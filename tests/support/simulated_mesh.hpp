@@ -59,6 +59,13 @@ class SimulatedMesh {
           copy(at, part);
           at += part.size();
         }
+      } else if (what.op == "all_to_all") {
+        char* at = static_cast<char*>(recv);
+        for (const auto& part : parts) {
+          const size_t block = part.size() / parts.size();
+          std::memcpy(at, part.data() + static_cast<size_t>(me) * block, block);
+          at += block;
+        }
       } else if (what.op == "all_reduce") {
         reduce(what, parts, 0, static_cast<float*>(recv));
       } else if (what.op == "reduce_scatter") {

@@ -58,6 +58,8 @@ void add_communication_ops(std::vector<OpDef>& table) {
                    .attrs = {axis, parts, reduce},
                    .infer = infer_reduce_scatter,
                    .internal = true});
+  // Block r of x[parts, …] goes to rank r.
+  table.push_back({.name = "all_to_all", .attrs = {axis}, .infer = infer_same, .internal = true});
   // What the rank `offset` before this one holds, cyclically.
   table.push_back(
       {.name = "ring_shift", .attrs = {axis, offset}, .infer = infer_same, .internal = true});
