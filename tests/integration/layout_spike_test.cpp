@@ -138,7 +138,7 @@ class Experiment {
     auto partitioned = value_or_throw(passes::partition(train_, request));
     graph::Program program = std::move(partitioned.program);
     if (const auto axis = layout.axis(layout.pipeline_axis)) {
-      const auto cut = passes::even_cut(layout.pipeline_axis, 2, layout.axes[*axis].size);
+      const auto cut = value_or_throw(passes::make_cut(layout, passes::block_count(train_)));
       program = value_or_throw(passes::cut_stage(program, cut, coordinates[*axis]));
     }
     throw_if_error(passes::run_passes(program, passes::optimisation_passes()));
