@@ -61,6 +61,9 @@ Status ThreadPool::start() {
         "ask for fewer workers, or raise the limit on processes (ulimit -u, pids.max)");
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  // Once create() returns, the workers are named and pinned and allocate nothing more.
+  const auto count = static_cast<uint32_t>(threads_.size());
+  for (uint32_t ready = ready_; ready != count; ready = ready_) ready_.wait(ready);
   return status;
 }
 
@@ -111,6 +114,8 @@ void ThreadPool::work(uint32_t worker) {
   pthread_setname_np(pthread_self(), text("mgt-worker-", worker).substr(0, 15).c_str());
   // Without pinning: the whole set, whatever the creating thread's mask had become.
   static_cast<void>(restrict_thread(pin_ ? std::span<const Cpu>(&cpus_[worker], 1) : cpus_));
+  ready_.fetch_add(1);
+  ready_.notify_one();
   uint32_t seen = 0;
   while (true) {
     await_change(loop_, seen);

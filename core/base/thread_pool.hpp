@@ -65,6 +65,7 @@ class ThreadPool {
   const Body* body_ = nullptr;  // written only while no worker is inside
   int64_t tasks_ = 0;           // the same
   std::atomic<bool> stop_{false};
+  std::atomic<uint32_t> ready_{0};  // workers that are set up
   // A cache line each: written at different rates by different threads.
   alignas(64) std::atomic<int64_t> next_{0};
   alignas(64) std::atomic<uint32_t> loop_{0};  // counts the loops; idle workers wait on it

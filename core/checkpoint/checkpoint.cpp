@@ -48,11 +48,11 @@ std::vector<int64_t> iterations(const std::string& directory) {
 
 Status sync_folder(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return errno_status("cannot open", path, errno);
+  if (fd < 0) return errno_status("open", path, errno);
   const int result = ::fsync(fd);
   const int error = errno;
   ::close(fd);
-  return result == 0 ? Status() : errno_status("cannot write", path, error);
+  return result == 0 ? Status() : errno_status("write", path, error);
 }
 
 Status system_error(std::string_view what, const std::string& path, const std::error_code& error) {
@@ -147,10 +147,10 @@ Result<std::string> save(const std::string& directory, const Progress& progress,
   const std::string staging = folder + ".incomplete";
   std::error_code error;
   fs::create_directories(directory, error);
-  if (error) return system_error("cannot create", directory, error);
+  if (error) return system_error("create", directory, error);
   fs::remove_all(staging, error);
   fs::create_directory(staging, error);
-  if (error) return system_error("cannot create", staging, error);
+  if (error) return system_error("create", staging, error);
 
   Json files = Json::object();
   MGT_RETURN_IF_ERROR(
@@ -170,9 +170,11 @@ Result<std::string> save(const std::string& directory, const Progress& progress,
   MGT_RETURN_IF_ERROR(sync_folder(directory));
   MGT_RETURN_IF_ERROR(write_file(text(directory, "/", kTracker), text(progress.iteration, "\n")));
   if (keep > 0) {
-    const auto all = iterations(directory);
-    for (size_t i = static_cast<size_t>(keep); i < all.size(); ++i) {
-      fs::remove_all(text(directory, "/", folder_name(all[i])), error);
+    // Newer ones are damaged leftovers that this run fell back from; they do not count.
+    int64_t kept = 0;
+    for (const int64_t iteration : iterations(directory)) {
+      if (iteration <= progress.iteration && ++kept > keep)
+        fs::remove_all(text(directory, "/", folder_name(iteration)), error);
     }
   }
   return folder;

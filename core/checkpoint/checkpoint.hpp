@@ -3,8 +3,8 @@
 //   model.safetensors      weights by the model's parameter names
 //   optimizer.safetensors  "<state>.<parameter>"
 //   config.toml            the resolved configuration of the run
-//   manifest.json          format, iteration, consumed samples, and size and XXH3-128 of the other
-//   files
+//   manifest.json          format, iteration, consumed samples, size and XXH3-128 of the other
+//                          files and of itself
 // It is written beside its final name and renamed when complete; latest_checkpointed_iteration.txt
 // comes last. A folder without a sound manifest does not count.
 #pragma once

@@ -40,7 +40,7 @@ Status write_all(int fd, const std::string& path, std::span<const std::byte> byt
   while (!bytes.empty()) {
     const ssize_t n = ::write(fd, bytes.data(), std::min<size_t>(bytes.size(), 1U << 30));
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return errno_status("cannot write", path, errno);
+    if (n < 0) return errno_status("write", path, errno);
     bytes = bytes.subspan(static_cast<size_t>(n));
   }
   return {};
@@ -56,7 +56,7 @@ Status read_at(int fd, const std::string& path, uint64_t offset, std::span<std::
     const ssize_t n =
         ::pread(fd, out.data(), std::min<size_t>(out.size(), 1U << 30), static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return errno_status("cannot read", path, errno);
+    if (n < 0) return errno_status("read", path, errno);
     if (n == 0) return damaged(path, "it was cut short after it had been opened");
     out = out.subspan(static_cast<size_t>(n));
     offset += static_cast<uint64_t>(n);
@@ -97,7 +97,7 @@ Result<std::string> SafetensorsWriter::write(
   json.append((8 - json.size() % 8) % 8, ' ');  // the data starts aligned
 
   const Descriptor file(path, O_WRONLY | O_CREAT | O_TRUNC);
-  if (file.get() < 0) return errno_status("cannot create", path, errno);
+  if (file.get() < 0) return errno_status("create", path, errno);
   Hasher hash;
   uint64_t length = json.size();
   MGT_RETURN_IF_ERROR(write_all(file.get(), path, std::as_bytes(std::span(&length, 1)), hash));
@@ -107,7 +107,7 @@ Result<std::string> SafetensorsWriter::write(
     MGT_CHECK(bytes.size() == t.bytes(), name);
     MGT_RETURN_IF_ERROR(write_all(file.get(), path, bytes, hash));
   }
-  if (::fsync(file.get()) != 0) return errno_status("cannot write", path, errno);
+  if (::fsync(file.get()) != 0) return errno_status("write", path, errno);
   return hash.hex();
 }
 
@@ -115,9 +115,9 @@ Result<SafetensorsReader> SafetensorsReader::open(const std::string& path) {
   SafetensorsReader out;
   out.path_ = path;
   const Descriptor file(path, O_RDONLY);
-  if (file.get() < 0) return errno_status("cannot open", path, errno);
+  if (file.get() < 0) return errno_status("open", path, errno);
   struct stat info {};
-  if (::fstat(file.get(), &info) != 0) return errno_status("cannot open", path, errno);
+  if (::fstat(file.get(), &info) != 0) return errno_status("open", path, errno);
   const auto size = static_cast<uint64_t>(info.st_size);
   uint64_t length = 0;
   if (size < sizeof length) return damaged(path, text("it has ", size, " bytes, a header needs 8"));
@@ -196,7 +196,7 @@ Status SafetensorsReader::read(std::string_view name, std::span<std::byte> out) 
   }
   MGT_CHECK(out.size() == it->second.bytes(), name);
   const Descriptor file(path_, O_RDONLY);
-  if (file.get() < 0) return errno_status("cannot open", path_, errno);
+  if (file.get() < 0) return errno_status("open", path_, errno);
   return read_at(file.get(), path_, data_begin_ + it->second.begin, out);
 }
 

@@ -45,7 +45,7 @@ struct PipelineSplit {
   int64_t last_layers = 0;
   bool embedding_counts = false;
   bool loss_counts = false;
-  std::string layout;  // "Ett|ttL"; "" = none
+  std::string layout{};  // "Ett|ttL"; "" = none
 };
 
 struct Layout {

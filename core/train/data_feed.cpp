@@ -76,6 +76,12 @@ void DataFeed::request(Slot& slot, int64_t first_sample) {
 Result<const std::vector<MicroBatch>*> DataFeed::next(int64_t first_sample) {
   const auto start = std::chrono::steady_clock::now();
   const int64_t samples = micro_batches_ * micro_batch_size_;
+  if (const int64_t size = dataset_.size(); first_sample + samples > size) {
+    return Status::error(
+        Code::out_of_range,
+        text("samples ", first_sample, " to ", first_sample + samples - 1, " were asked for"),
+        text("the dataset has ", size), "lower train.train_iters, or give the dataset more data");
+  }
   std::unique_lock lock(mutex_);
   if (ahead().first_sample != first_sample) {
     changed_.wait(lock,

@@ -12,10 +12,13 @@ namespace {
 template <class E, size_t N>
 Result<E> parse(const std::array<std::pair<std::string_view, E>, N>& names, const std::string& name,
                 std::string_view what) {
-  for (const auto& [text, value] : names) {
-    if (text == name) return value;
+  std::string known;
+  for (const auto& [style, value] : names) {
+    if (style == name) return value;
+    known += text(known.empty() ? "" : ", ", style);
   }
-  return invalid_argument(text("unknown ", what, " '", name, "'"));
+  return invalid_argument(text("unknown ", what, " '", name, "'"), text("it is none of ", known),
+                          "choose one of them");
 }
 
 double half_cosine(double x) { return 0.5 * (std::cos(std::numbers::pi * x) + 1.0); }

@@ -39,7 +39,7 @@ std::string format_iteration(const IterationRecord& mean, int64_t train_iters,
       " [{}] iteration {:8d}/{:8d} | consumed samples: {:12d} | elapsed time per iteration (ms): "
       "{:.1f} | ",
       stamp, mean.iteration, train_iters, mean.consumed_samples, mean.seconds * 1e3);
-  if (tflops > 0) line += fmt::format("throughput (TFLOP/s): {:.3f} | ", tflops);
+  if (tflops > 0) line += fmt::format("throughput per GPU (TFLOP/s/GPU): {:.1f} | ", tflops);
   line +=
       fmt::format("tokens per second: {:.1f} | learning rate: {:.6E} | global batch size: {:5d} | ",
                   tokens_per_second, mean.learning_rate, mean.global_batch_size);
@@ -64,22 +64,23 @@ Status Reporter::open(int64_t iteration) {
     while (old.ok() && begin < old->size()) {
       const size_t end = std::min(old->find('\n', begin), old->size());
       const std::string line = old->substr(begin, end - begin);
-      const Json record = Json::parse(line, nullptr, false);
-      if (record.is_object() && record.value("iteration", int64_t{0}) <= iteration)
-        kept += line + "\n";
       begin = end + 1;
+      const Json record = Json::parse(line, nullptr, false);
+      if (!record.is_object() || !record.contains("iteration")) continue;  // torn or not ours
+      const Json& at = record["iteration"];
+      if (at.is_number_integer() && at.get<int64_t>() <= iteration) kept += line + "\n";
     }
   }
   MGT_RETURN_IF_ERROR(write_file(options_.metrics_path, kept));
   metrics_ = std::fopen(options_.metrics_path.c_str(), "ae");
-  if (metrics_ == nullptr) return errno_status("cannot open", options_.metrics_path, errno);
+  if (metrics_ == nullptr) return errno_status("open", options_.metrics_path, errno);
   return {};
 }
 
 Status Reporter::write_metrics(const std::string& json) {
   if (metrics_ == nullptr) return {};
   if (std::fprintf(metrics_, "%s\n", json.c_str()) < 0 || std::fflush(metrics_) != 0) {
-    return errno_status("cannot write", options_.metrics_path, errno);
+    return errno_status("write", options_.metrics_path, errno);
   }
   return {};
 }

@@ -133,7 +133,7 @@ Status prepare_directory(const std::string& directory, const RunOptions& options
     fs::remove(directory + "/metrics.jsonl", error);
   }
   fs::create_directories(directory, error);
-  if (error) return errno_status("cannot create", directory, error.value());
+  if (error) return errno_status("create", directory, error.value());
   return {};
 }
 

@@ -1,0 +1,153 @@
+// Saving and opening checkpoints: which one is used, which ones are kept, what does not fit.
+#include "checkpoint/checkpoint.hpp"
+
+#include <gtest/gtest.h>
+
+#include "folder.hpp"
+
+namespace megatron::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> names_in(const std::string& path) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(path))
+    names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Result<Checkpoint> newest(const std::string& directory,
+                          std::vector<std::string>* warnings = nullptr) {
+  return Checkpoint::open_newest(directory, [&](std::string_view w) {
+    if (warnings != nullptr) warnings->emplace_back(w);
+  });
+}
+
+TEST(CheckpointTest, GivesBackWhatWasSaved) {
+  const Folder folder;
+  const auto saved = save_marked(folder.path(), 12, 0.5F);
+  ASSERT_TRUE(saved.ok()) << saved.status().message();
+  EXPECT_EQ(*saved, folder / "iter_0000012");
+  const auto checkpoint = newest(folder.path());
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+  EXPECT_EQ(checkpoint->folder(), *saved);
+  EXPECT_EQ(checkpoint->progress().iteration, 12);
+  EXPECT_EQ(checkpoint->progress().consumed_samples, 96);
+  EXPECT_EQ(mark_of(*checkpoint), 0.5F);
+  EXPECT_EQ(checkpoint->parameter_names(), (std::vector<std::string>{"norm", "word"}));
+  // Nothing else is left, and the tracker is Megatron's.
+  EXPECT_EQ(names_in(folder.path()),
+            (std::vector<std::string>{"iter_0000012", "latest_checkpointed_iteration.txt"}));
+  EXPECT_EQ(get(folder / "latest_checkpointed_iteration.txt"), "12\n");
+  EXPECT_EQ(names_in(*saved),
+            (std::vector<std::string>{"config.toml", "manifest.json", "model.safetensors",
+                                      "optimizer.safetensors"}));
+}
+
+TEST(CheckpointTest, TheNewestWinsByNumber) {
+  const Folder folder;
+  for (const int64_t iteration : {9, 10000000, 100})
+    ASSERT_TRUE(save_marked(folder.path(), iteration, static_cast<float>(iteration)).ok());
+  fs::create_directory(folder / "iter_99999999x");  // not one of ours
+  fs::create_directory(folder / "iter_88888888.incomplete");
+  const auto checkpoint = newest(folder.path());
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+  EXPECT_EQ(checkpoint->progress().iteration, 10000000);
+}
+
+TEST(CheckpointTest, KeepsTheLastOnes) {
+  const Folder folder;
+  for (int64_t i = 1; i <= 4; ++i) ASSERT_TRUE(save_marked(folder.path(), i, 1.0F, 2).ok());
+  EXPECT_EQ(names_in(folder.path()),
+            (std::vector<std::string>{"iter_0000003", "iter_0000004",
+                                      "latest_checkpointed_iteration.txt"}));
+}
+
+// A run fell back from a damaged newer checkpoint: what it saves now must not be thrown away for
+// it.
+TEST(CheckpointTest, ANewerDamagedOneDoesNotCount) {
+  const Folder folder;
+  ASSERT_TRUE(save_marked(folder.path(), 10, 1.0F).ok());
+  ASSERT_TRUE(save_marked(folder.path(), 30, 3.0F).ok());
+  fs::remove(folder / "iter_0000030/model.safetensors");
+  ASSERT_TRUE(save_marked(folder.path(), 20, 2.0F, 1).ok());
+  const auto checkpoint = newest(folder.path());
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+  EXPECT_EQ(checkpoint->progress().iteration, 20);
+  EXPECT_FALSE(fs::exists(folder / "iter_0000010"));
+}
+
+TEST(CheckpointTest, TheSameIterationIsReplaced) {
+  const Folder folder;
+  ASSERT_TRUE(save_marked(folder.path(), 5, 1.0F).ok());
+  ASSERT_TRUE(save_marked(folder.path(), 5, 2.0F, 1).ok());
+  const auto checkpoint = newest(folder.path());
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+  EXPECT_EQ(mark_of(*checkpoint), 2.0F);
+  EXPECT_EQ(names_in(folder.path()),
+            (std::vector<std::string>{"iter_0000005", "latest_checkpointed_iteration.txt"}));
+}
+
+TEST(CheckpointTest, ErrorsOfTheRunAreHandedOn) {
+  const Folder folder;
+  const Marked marked(1.0F);
+  Contents contents = marked.contents();
+  contents.read = [](std::string_view name) -> Result<std::span<const float>> {
+    return Status(Code::aborted, text("the device lost ", name));
+  };
+  EXPECT_EQ(save(folder.path(), {3, 24}, contents, 0).status().message(), "the device lost word");
+  EXPECT_FALSE(newest(folder.path()).ok());
+}
+
+TEST(CheckpointTest, WhatDoesNotFitNamesTensorAndShapes) {
+  const Folder folder;
+  ASSERT_TRUE(save_marked(folder.path(), 1, 1.0F).ok());
+  const auto checkpoint = newest(folder.path());
+  ASSERT_TRUE(checkpoint.ok());
+  const std::string path = folder / "iter_0000001";
+  std::vector<float> out;
+  EXPECT_EQ(checkpoint->read_parameter("word", {6, 4}, out).message(),
+            text("tensor 'word' of checkpoint '", path, "' has the shape [4, 6]\n",
+                 "  the run's model asks for [6, 4]\n",
+                 "  fix: use the model sizes of the checkpoint's config.toml"));
+  EXPECT_EQ(checkpoint->read_parameter("layers.2.up", {2}, out).message(),
+            text("checkpoint '", path, "' has no tensor 'layers.2.up'\n",
+                 "  it was written by another model or another optimizer\n",
+                 "  fix: load it with the model and optimizer that its config.toml names"));
+  EXPECT_EQ(checkpoint->read_optimizer_state("exp_avg_sq.word", {4, 6}, out).code(),
+            Code::not_found);
+}
+
+TEST(CheckpointTest, SaysWhyThereIsNone) {
+  const Folder folder;
+  const auto message = [&](const std::string& path) {
+    return std::string(newest(path).status().message());
+  };
+  const std::string fix = "\n  fix: check the path, or start the run anew";
+  EXPECT_EQ(message(folder / "nowhere"),
+            text("there is no sound checkpoint in '", folder / "nowhere",
+                 "'\n  the folder does not exist", fix));
+  EXPECT_EQ(message(folder.path()), text("there is no sound checkpoint in '", folder.path(),
+                                         "'\n  it holds no folder iter_NNNNNNN", fix));
+  fs::create_directory(folder / "iter_0000001");
+  EXPECT_EQ(message(folder.path()),
+            text("there is no sound checkpoint in '", folder.path(),
+                 "'\n  1 of its checkpoints are damaged, none is left", fix));
+}
+
+TEST(CheckpointTest, AnotherFormatIsSaid) {
+  const Folder folder;
+  ASSERT_TRUE(save_marked(folder.path(), 1, 1.0F).ok());
+  const std::string path = folder / "iter_0000001";
+  std::string manifest = get(path + "/manifest.json");
+  manifest.replace(manifest.find("\"format\": 1"), 11, "\"format\": 7");
+  put(path + "/manifest.json", manifest);
+  EXPECT_EQ(Checkpoint::open(path).status().message(),
+            text("checkpoint '", path, "' has the format 7\n", "  this host reads format 1\n",
+                 "  fix: use the host version that wrote it"));
+}
+
+}  // namespace
+}  // namespace megatron::checkpoint
