@@ -41,7 +41,10 @@ Result<std::unique_ptr<Experiment>> Experiment::load(const std::string& path,
                                                      std::span<const std::string> overrides,
                                                      plugin::Registry& registry,
                                                      std::vector<config::SectionSchema> sections) {
-  MGT_ASSIGN_OR_RETURN(const config::Manifest manifest, config::Manifest::load(path, overrides));
+  auto read = config::Manifest::load(path, overrides);
+  if (!read.ok())  // whatever the system says of the file: the caller named a wrong one
+    return Status(Code::invalid_argument, std::string(read.status().message()));
+  const config::Manifest manifest = std::move(read).value();
   for (const auto& named : config::named_plugins(manifest, sections)) {
     auto loaded = registry.load(kind_of(named.section), named.name);
     if (!loaded.ok()) {
