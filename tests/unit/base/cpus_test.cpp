@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "megatron/status.hpp"
+#include "support/temp_folder.hpp"
 
 namespace megatron {
 namespace {
@@ -90,14 +91,13 @@ TEST(Cpus, QuotaOfTheControlGroup) {
        0},
   };
   for (const QuotaCase& c : cases) {
-    const fs::path root = fs::path(testing::TempDir()) / "megatron_quota";
-    fs::remove_all(root);
+    const test::TempFolder folder;
+    const fs::path root = folder.path();
     for (const auto& [file, content] : c.files) {
       fs::create_directories((root / file).parent_path());
       std::ofstream(root / file) << content;
     }
     EXPECT_EQ(cpu_quota(root.string()), c.expected) << c.name;
-    fs::remove_all(root);
   }
 }
 

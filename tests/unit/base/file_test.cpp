@@ -1,4 +1,5 @@
 #include "base/file.hpp"
+#include "support/temp_folder.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,20 +16,14 @@ namespace fs = std::filesystem;
 
 class FileTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = testing::TempDir() + "megatron_file_XXXXXX";
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
   size_t files() const {
-    return static_cast<size_t>(std::distance(fs::directory_iterator(folder_), {}));
+    return static_cast<size_t>(std::distance(fs::directory_iterator(folder_.path()), {}));
   }
-  std::string folder_;
+  const test::TempFolder folder_;
 };
 
 TEST_F(FileTest, ReadsBackWhatWasWritten) {
-  const std::string path = folder_ + "/a";
+  const std::string path = folder_ / "a";
   for (const size_t size : {0, 1, 65535, 65536, 65537, 1000000}) {
     std::string bytes(size, '\0');
     for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<char>(i * 31);
@@ -47,32 +42,32 @@ TEST_F(FileTest, ReadsFilesWithoutASize) {
 }
 
 TEST_F(FileTest, AbsentFile) {
-  const auto result = read_file(folder_ + "/none");
+  const auto result = read_file(folder_ / "none");
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.status().code(), Code::not_found);
   EXPECT_EQ(
       result.status().message(),
-      text("cannot open ", folder_, "/none\n", "  the system says: No such file or directory\n",
+      text("cannot open ", folder_.path(), "/none\n", "  the system says: No such file or directory\n",
            "  fix: correct the path, or create the missing file or folder"));
 }
 
 TEST_F(FileTest, Folder) {
-  const auto result = read_file(folder_);
+  const auto result = read_file(folder_.path());
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.status().message(),
-            text("cannot read ", folder_, "\n", "  the system says: Is a directory\n",
+            text("cannot read ", folder_.path(), "\n", "  the system says: Is a directory\n",
                  "  fix: look at the file and its folder with `ls -ld`"));
 }
 
 TEST_F(FileTest, AbsentFolder) {
-  const Status status = write_file(folder_ + "/none/a", "x");
+  const Status status = write_file(folder_ / "none/a", "x");
   EXPECT_EQ(status.code(), Code::not_found);
   EXPECT_EQ(files(), 0u);
 }
 
 // A write that fails half-way leaves the old content and no temporary file.
 TEST_F(FileTest, FailedWriteKeepsTheOldFile) {
-  const std::string path = folder_ + "/a";
+  const std::string path = folder_ / "a";
   ASSERT_TRUE(write_file(path, "old").ok());
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);

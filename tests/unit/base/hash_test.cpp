@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "base/file.hpp"
+#include "support/temp_folder.hpp"
 
 namespace megatron {
 namespace {
@@ -22,12 +23,12 @@ TEST(Hash, PiecesGiveTheHashOfTheWhole) {
     hasher.update(all.subspan(at, std::min(step, all.size() - at)));
   EXPECT_EQ(hasher.hex(), hash_hex(bytes));
 
-  const std::string path = testing::TempDir() + "megatron_hash";
+  const test::TempFolder folder;
+  const std::string path = folder / "bytes";
   ASSERT_TRUE(write_file(path, bytes).ok());
   EXPECT_EQ(*hash_file(path), hash_hex(bytes));
   bytes[12345] ^= 1;
   EXPECT_NE(*hash_file(path), hash_hex(bytes));
-  std::remove(path.c_str());
 }
 
 TEST(Hash, AbsentFile) {

@@ -9,28 +9,11 @@
 
 #include "base/file.hpp"
 #include "checkpoint/checkpoint.hpp"
+#include "support/temp_folder.hpp"
 
 namespace megatron::checkpoint {
 
-class Folder {
- public:
-  Folder() {
-    std::string pattern = testing::TempDir() + "megatron_checkpoint_XXXXXX";
-    MGT_CHECK(mkdtemp(pattern.data()) != nullptr);
-    path_ = pattern;
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() {
-    std::error_code error;
-    std::filesystem::remove_all(path_, error);
-  }
-  const std::string& path() const { return path_; }
-  std::string operator/(std::string_view name) const { return text(path_, "/", name); }
-
- private:
-  std::string path_;
-};
+using Folder = test::TempFolder;
 
 inline void put(const std::string& path, std::string_view bytes) {
   const Status status = write_file(path, bytes);

@@ -7,6 +7,7 @@
 #include "base/file.hpp"
 #include "case_file.hpp"
 #include "config/resolve.hpp"
+#include "support/temp_folder.hpp"
 
 namespace megatron::config {
 namespace {
@@ -93,21 +94,13 @@ std::string without_comments(const std::string& s) {
 // A folder of its own as the current directory, so that messages show the names as written.
 class InFolder {
  public:
-  InFolder() : before_(fs::current_path()) {
-    std::string pattern = testing::TempDir() + "megatron_config_XXXXXX";
-    MGT_CHECK(mkdtemp(pattern.data()) != nullptr);
-    path_ = fs::canonical(pattern).string();
-    fs::current_path(path_);
-  }
-  ~InFolder() {
-    fs::current_path(before_);
-    fs::remove_all(path_);
-  }
-  const std::string& path() const { return path_; }
+  InFolder() : before_(fs::current_path()) { fs::current_path(folder_.path()); }
+  ~InFolder() { fs::current_path(before_); }
+  const std::string& path() const { return folder_.path(); }
 
  private:
   fs::path before_;
-  std::string path_;
+  test::TempFolder folder_;
 };
 
 std::string outcome(const std::string& path, const std::vector<std::string>& sets, bool& failed) {

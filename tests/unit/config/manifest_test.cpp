@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "base/file.hpp"
+#include "support/temp_folder.hpp"
 
 namespace megatron::config {
 namespace {
@@ -38,27 +39,25 @@ TEST(Manifest, NamedPlugins) {
       // Malformed sections are for resolve() to report.
       {"model = 3\nparallel = [1]\n[device]\nplugin = 3\n", {}},
   };
-  const std::string path = testing::TempDir() + "megatron_manifest.toml";
+  const test::TempFolder folder;
+  const std::string path = folder / "manifest.toml";
   for (const auto& c : cases) {
     ASSERT_TRUE(write_file(path, c.manifest).ok());
     const auto manifest = Manifest::load(path);
     ASSERT_TRUE(manifest.ok()) << manifest.status().message();
     EXPECT_EQ(named_plugins(*manifest, sections), c.expected) << c.manifest;
   }
-  std::remove(path.c_str());
 }
 
 TEST(Manifest, FilesAndFolder) {
-  const std::string folder = absolute_path(testing::TempDir());
-  const std::string top = folder + "/megatron_top.toml", base = folder + "/megatron_base.toml";
-  ASSERT_TRUE(write_file(top, "include = ['megatron_base.toml']\n").ok());
+  const test::TempFolder folder;
+  const std::string top = folder / "top.toml", base = folder / "base.toml";
+  ASSERT_TRUE(write_file(top, "include = ['base.toml']\n").ok());
   ASSERT_TRUE(write_file(base, "").ok());
   const auto manifest = Manifest::load(top);
   ASSERT_TRUE(manifest.ok()) << manifest.status().message();
   EXPECT_EQ(manifest->files(), (std::vector<std::string>{top, base}));
-  EXPECT_EQ(manifest->folder(), folder);
-  std::remove(top.c_str());
-  std::remove(base.c_str());
+  EXPECT_EQ(manifest->folder(), folder.path());
 }
 
 // A manifest that cannot be read tells which of the system's codes it was.

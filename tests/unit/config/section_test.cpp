@@ -7,6 +7,7 @@
 #include "config/abi_config.hpp"
 #include "config/resolve.hpp"
 #include "megatron/host.hpp"
+#include "support/temp_folder.hpp"
 
 namespace megatron::config {
 namespace {
@@ -15,7 +16,7 @@ class SectionTest : public testing::Test {
  protected:
   // [model] with two host keys and a plugin that has one option of every type.
   Section& load(const std::string& manifest_text) {
-    const std::string path = testing::TempDir() + "megatron_section.toml";
+    const std::string path = folder_ / "section.toml";
     MGT_CHECK(write_file(path, manifest_text).ok());
     const Option options[] = {
         option("b", MGT_OPTION_BOOL, "true", ""),
@@ -45,6 +46,7 @@ class SectionTest : public testing::Test {
     path_ = path;
     return resolved_.section("model");
   }
+  const test::TempFolder folder_;
   Resolved resolved_;
   std::string path_;
 };

@@ -15,7 +15,7 @@ namespace {
 
 using test::decode;
 using test::encode;
-using test::TempDir;
+using test::TempFolder;
 using testing::HasSubstr;
 using Ids = std::vector<int32_t>;
 using Owned = test::OwnedTokenizer<Gpt2Tokenizer>;
@@ -58,7 +58,7 @@ struct SmallFiles {
   std::string error(const Given& more = {}) const {
     return test::thrown([&] { Owned(kOptions, given(more)); });
   }
-  TempDir dir;
+  TempFolder dir;
   const std::string vocab_file = dir / "vocab.json";
   const std::string merge_file = dir / "merges.txt";
 };

@@ -11,7 +11,7 @@ namespace megatron::gpt {
 namespace {
 
 using test::read_file;
-using test::TempDir;
+using test::TempFolder;
 using testing::HasSubstr;
 
 const std::vector<int32_t> kLengths{5, 3, 7, 4, 6};
@@ -30,12 +30,12 @@ bool same(const GptIndex& a, const GptIndex& b) {
 }
 
 TEST(GptCache, SecondStartReadsTheFile) {
-  const TempDir dir;
+  const TempFolder dir;
   test::TestHost host;
   const IndexCache cache(dir / "cache/megatron_gpt", host);
   const auto fresh = build_index(plan(), kView);
   EXPECT_TRUE(same(cache.get(plan(), kView), fresh));
-  EXPECT_EQ(dir.file_count(), 1u);
+  EXPECT_EQ(file_count(dir), 1u);
   const auto path = cache.path_of(index_key(plan(), kView));
   const auto loaded = load_index(path, index_key(plan(), kView));
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
@@ -77,7 +77,7 @@ class GptCacheDamage : public testing::Test {
                 "\n  fix: none needed; delete the file if this is said again\n  the index is built "
                 "again\n");
   }
-  TempDir dir_;
+  TempFolder dir_;
   const GptIndex fresh_ = build_index(plan(), kView);
   const std::string key_ = index_key(plan(), kView);
   const std::string path_ = dir_ / (key_ + ".gptindex");
@@ -116,7 +116,7 @@ TEST_F(GptCacheDamage, EveryByteIsCovered) {
 }
 
 TEST(GptCache, FolderThatCannotBeWrittenIsAWarning) {
-  const TempDir dir;
+  const TempFolder dir;
   test::write_file(dir / "file", "not a folder");
   test::TestHost host;
   const auto index = IndexCache(dir / "file/cache", host).get(plan(), kView);
@@ -132,7 +132,7 @@ TEST(GptCache, ProcessesMayStartTogether) {
   const auto big = *plan_index({{0, 20000}, 100000, 64, true, true, 7}, view);
   const auto expected = build_index(big, view);
   for (int round = 0; round < 5; ++round) {
-    const TempDir dir;
+    const TempFolder dir;
     std::vector<pid_t> children;
     for (int i = 0; i < 5; ++i) {
       const pid_t child = ::fork();

@@ -12,7 +12,7 @@
 namespace megatron::gpt {
 namespace {
 
-using test::TempDir;
+using test::TempFolder;
 using test::thrown;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -54,7 +54,7 @@ class GptDatasetTest : public testing::Test {
     data.read(index, buffers);
     return s;
   }
-  TempDir dir_;
+  TempFolder dir_;
   const std::string prefix_ = dir_ / "d";
   test::TestHost host_;
   test::OwnedTokenizer<null::NullTokenizer> tokenizer_{null::kOptions, {{"vocab_size", "99"}}};

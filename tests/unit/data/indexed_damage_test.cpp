@@ -9,7 +9,7 @@
 namespace megatron {
 namespace {
 
-using test::TempDir;
+using test::TempFolder;
 
 // Four sequences in three documents, i32: lengths at 34, pointers at 50, documents at 82, end at
 // 114.
@@ -46,7 +46,7 @@ class IndexedDamage : public testing::Test {
                                                   "from a backup") const {
     return text(dir_ / "d.idx", ": damaged index\n  ", cause, "\n  fix: ", action);
   }
-  TempDir dir_;
+  TempFolder dir_;
   std::string idx_, bin_;
 };
 

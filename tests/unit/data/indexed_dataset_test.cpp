@@ -9,7 +9,7 @@ namespace megatron {
 namespace {
 
 using test::read_file;
-using test::TempDir;
+using test::TempFolder;
 using testing::HasSubstr;
 
 std::string hex(const std::string& bytes) {
@@ -41,18 +41,18 @@ std::vector<int32_t> sequence(const IndexedDataset& data, int64_t i) {
 
 // The index of documents [1,2,3],[4,5] as uint16 has md5 84717ac691928be4ab7847ab353c4089.
 TEST(IndexedDataset, WritesTheReferenceBytes) {
-  const TempDir dir;
+  const TempFolder dir;
   write(dir / "d", DType::u16, {{1, 2, 3}, {4, 5}});
   EXPECT_EQ(hex(read_file(dir / "d.bin")), "01000200030004000500");
   EXPECT_EQ(
       hex(read_file(dir / "d.idx")),
       "4d4d494449445800000100000000000000080200000000000000030000000000000003000000020000000000"
       "0000000000000600000000000000000000000000000001000000000000000200000000000000");
-  EXPECT_EQ(dir.file_count(), 2u) << "temporary files are left";
+  EXPECT_EQ(file_count(dir), 2u) << "temporary files are left";
 }
 
 TEST(IndexedDataset, ReadsBackEveryDType) {
-  const TempDir dir;
+  const TempFolder dir;
   for (const auto dtype : {DType::u8, DType::i8, DType::i16, DType::i32, DType::i64, DType::f32,
                            DType::f64, DType::u16}) {
     const auto prefix = dir / dtype_name(dtype);
@@ -72,7 +72,7 @@ TEST(IndexedDataset, ReadsBackEveryDType) {
 }
 
 TEST(IndexedDataset, DocumentsOfSeveralSequencesAndModes) {
-  const TempDir dir;
+  const TempFolder dir;
   auto writer = IndexedDatasetWriter::create(dir / "d", DType::i32, true);
   ASSERT_TRUE(writer.ok());
   const std::vector<int32_t> tokens{1, 2, 3, 4}, lengths{3, 1};
@@ -98,18 +98,18 @@ TEST(IndexedDataset, DocumentsOfSeveralSequencesAndModes) {
 }
 
 TEST(IndexedDataset, NothingAppearsWithoutCommit) {
-  const TempDir dir;
+  const TempFolder dir;
   {
     auto writer = IndexedDatasetWriter::create(dir / "d", DType::i32);
     const std::vector<int32_t> tokens(100000, 1);
     ASSERT_TRUE(writer->add_sequence(std::span<const int32_t>(tokens)).ok());
     EXPECT_FALSE(std::filesystem::exists(dir / "d.bin"));
   }
-  EXPECT_EQ(dir.file_count(), 0u);
+  EXPECT_EQ(file_count(dir), 0u);
 }
 
 TEST(IndexedDataset, AnIdThatDoesNotFitIsAnError) {
-  const TempDir dir;
+  const TempFolder dir;
   auto writer = IndexedDatasetWriter::create(dir / "d", DType::u16);
   const std::vector<int32_t> tokens{1, 70000};
   const auto status = writer->add_sequence(std::span<const int32_t>(tokens));
@@ -130,7 +130,7 @@ TEST(IndexedDataset, MissingFolderIsAnError) {
 
 // Known fault A7: the documents of the second dataset must be shifted by the first one's sequences.
 TEST(IndexedDataset, MergeShiftsDocuments) {
-  const TempDir dir;
+  const TempFolder dir;
   write(dir / "a", DType::u16, {{1, 2, 3}, {4, 5}});
   write(dir / "b", DType::u16, {{6}, {7, 8, 9, 10}, {11}});
   const auto a = IndexedDataset::open(dir / "a"), b = IndexedDataset::open(dir / "b");
@@ -149,7 +149,7 @@ TEST(IndexedDataset, MergeShiftsDocuments) {
 }
 
 TEST(IndexedDataset, MergeOfOtherTypesIsAnError) {
-  const TempDir dir;
+  const TempFolder dir;
   write(dir / "a", DType::i32, {{1}});
   const auto a = IndexedDataset::open(dir / "a");
   auto writer = IndexedDatasetWriter::create(dir / "b", DType::u16);
@@ -161,7 +161,7 @@ TEST(IndexedDataset, MergeOfOtherTypesIsAnError) {
 
 // Known fault A6: byte pointers beyond 2 GiB. The .bin is sparse and takes no space.
 TEST(IndexedDataset, PointersPassTwoGiB) {
-  const TempDir dir;
+  const TempFolder dir;
   std::string idx("MMIDIDX\0\0", 9);
   const auto put = [&](auto value) {
     idx.append(reinterpret_cast<const char*>(&value), sizeof value);

@@ -12,7 +12,7 @@ namespace megatron::data {
 namespace {
 
 using test::read_file;
-using test::TempDir;
+using test::TempFolder;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -26,7 +26,7 @@ class Preprocess : public testing::Test {
     options_.inputs = {input(contents)};
     const auto result = preprocess(options_, bytes_.view());
     if (!result.ok()) {
-      EXPECT_EQ(dir_.file_count(), 1u);
+      EXPECT_EQ(file_count(dir_), 1u);
     }
     return std::string(result.status().message());
   }
@@ -47,7 +47,7 @@ class Preprocess : public testing::Test {
     }
     return out;
   }
-  TempDir dir_;
+  TempFolder dir_;
   test::OwnedTokenizer<byte::ByteTokenizer> bytes_{{}, {}};
   PreprocessOptions options_{.inputs = {}, .output_prefix = dir_ / "out"};
 };
@@ -267,7 +267,7 @@ TEST_F(Preprocess, IdsBeyondTheDTypeAreAnError) {
   options_.inputs = {input("{\"text\":\"70000\"}\n")};
   EXPECT_THAT(std::string(preprocess(options_, tokenizer.view()).status().message()),
               HasSubstr("token id 70000 cannot be stored\n"));
-  EXPECT_EQ(dir_.file_count(), 1u);
+  EXPECT_EQ(file_count(dir_), 1u);
 }
 
 TEST_F(Preprocess, ExistingDatasetIsKept) {

@@ -8,7 +8,7 @@
 namespace megatron::data {
 namespace {
 
-using test::TempDir;
+using test::TempFolder;
 using testing::ElementsAre;
 
 // "line:text" of every record.
@@ -27,7 +27,7 @@ std::vector<std::string> records(const std::string& path, RecordKind kind, int* 
 }
 
 TEST(RecordReader, Lines) {
-  const TempDir dir;
+  const TempFolder dir;
   const auto path = dir / "f";
   const auto lines = [&](std::string_view s) {
     return records(test::write_file(path, s), RecordKind::line);
@@ -38,7 +38,7 @@ TEST(RecordReader, Lines) {
 }
 
 TEST(RecordReader, Paragraphs) {
-  const TempDir dir;
+  const TempFolder dir;
   const auto path = dir / "f";
   const auto paragraphs = [&](std::string_view s) {
     return records(test::write_file(path, s), RecordKind::paragraph);
@@ -50,14 +50,14 @@ TEST(RecordReader, Paragraphs) {
 }
 
 TEST(RecordReader, WholeFile) {
-  const TempDir dir;
+  const TempFolder dir;
   EXPECT_THAT(records(test::write_file(dir / "f", "a\n\nb\n"), RecordKind::file),
               ElementsAre("1:a\n\nb\n"));
 }
 
 // Records of all sizes over several batches, some longer than a batch.
 TEST(RecordReader, BatchBorders) {
-  const TempDir dir;
+  const TempFolder dir;
   for (const auto kind : {RecordKind::line, RecordKind::paragraph}) {
     std::string contents;
     std::vector<std::string> expected;
@@ -78,7 +78,7 @@ TEST(RecordReader, BatchBorders) {
 }
 
 TEST(RecordReader, Errors) {
-  const TempDir dir;
+  const TempFolder dir;
   const auto error = [](const std::string& path) {
     return std::string(RecordReader::open(path, RecordKind::line).status().message());
   };

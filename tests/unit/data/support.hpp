@@ -16,6 +16,7 @@
 
 #include "megatron/dataset.hpp"
 #include "megatron/tokenizer.hpp"
+#include "support/temp_folder.hpp"
 
 namespace megatron::test {
 
@@ -29,30 +30,12 @@ inline std::string shared_dir() {
   if (!std::filesystem::exists(variable))                                 \
   GTEST_SKIP() << variable << " is absent; set MEGATRON_SHARED_DIR to the shared test data"
 
-class TempDir {
- public:
-  TempDir() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "mgt-data-XXXXXX").string();
-    path_ = ::mkdtemp(pattern.data());
-  }
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-  ~TempDir() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  std::string operator/(std::string_view name) const { return path_ + "/" + std::string(name); }
-  const std::string& path() const { return path_; }
-  size_t file_count() const {
-    size_t n = 0;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(path_))
-      n += entry.is_regular_file();
-    return n;
-  }
-
- private:
-  std::string path_;
-};
+inline size_t file_count(const TempFolder& folder) {
+  size_t n = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path()))
+    n += entry.is_regular_file();
+  return n;
+}
 
 inline std::string read_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);

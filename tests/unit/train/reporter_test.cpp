@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
+#include "support/temp_folder.hpp"
 
 namespace megatron::train {
 namespace {
@@ -42,13 +43,7 @@ TEST(FormatIteration, LeavesUnknownThroughputOut) {
 
 class ReporterTest : public testing::Test {
  protected:
-  ReporterTest() {
-    std::string pattern = testing::TempDir() + "megatron_reporter_XXXXXX";
-    MGT_CHECK(mkdtemp(pattern.data()) != nullptr);
-    folder_ = pattern;
-  }
-  ~ReporterTest() override { std::filesystem::remove_all(folder_); }
-  std::string path() const { return folder_ + "/metrics.jsonl"; }
+  std::string path() const { return folder_ / "metrics.jsonl"; }
   std::string metrics() const { return *read_file(path()); }
   Reporter::Options options(int64_t log_interval) const {
     return {.train_iters = 7,
@@ -68,7 +63,7 @@ class ReporterTest : public testing::Test {
     return result;
   }
 
-  std::string folder_;
+  const test::TempFolder folder_;
 };
 
 bool has(const std::string& line, const std::string& part) {
@@ -155,7 +150,7 @@ TEST_F(ReporterTest, WhatIsNoRecordIsDropped) {
 
 TEST_F(ReporterTest, SaysWhichFileItCannotWrite) {
   auto o = options(1);
-  o.metrics_path = folder_ + "/nowhere/metrics.jsonl";
+  o.metrics_path = folder_ / "nowhere/metrics.jsonl";
   Reporter reporter(o);
   const auto status = reporter.open(0);
   ASSERT_FALSE(status.ok());
