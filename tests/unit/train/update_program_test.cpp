@@ -1,0 +1,167 @@
+// The programs behind a step that no model writes: the gradient norm, and the optimizer's rule made
+// into one program over every parameter. Rules that share, keep or reuse values stay right.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "graph/text.hpp"
+#include "megatron/optimizer.hpp"
+#include "train/model_programs.hpp"
+
+namespace megatron::train {
+namespace {
+
+using testing::HasSubstr;
+
+// `grad.w` of a parameter read once; two gradients of one that is read twice.
+graph::Program differentiated() {
+  return *graph::parse(
+      "program train\n"
+      "  parameter %w : f32[n=2] = zeros\n"
+      "  parameter %tied : f32[n=3] = zeros\n"
+      "  parameter %frozen : f32[n=3] = zeros frozen\n"
+      "  state %grad.w : f32[n=2]\n"
+      "  state %grad.tied@0 : f32[n=3]\n"
+      "  state %grad.tied@1 : f32[n=3]\n"
+      "end\n");
+}
+
+// One rule per test: what it makes of parameter, gradient and one state.
+class Rule : public Optimizer {
+ public:
+  using Body = void (*)(const Builder&, Update&);
+  explicit Rule(const Config&) {}
+  std::vector<StateSpec> states(const ParameterInfo&) const override { return {{"m", 0.5}}; }
+  void update(const Builder& b, Update& u) const override { body(b, u); }
+  static Body body;
+};
+Rule::Body Rule::body = nullptr;
+
+Result<UpdateProgram> update_of(Rule::Body body) {
+  Rule::body = body;
+  const auto train = graph::parse(
+      "program train\n"
+      "  parameter %w : f32[n=2] = zeros\n"
+      "  state %grad.w : f32[n=2]\n"
+      "end\n");
+  Rule rule{Config(nullptr)};
+  return build_update(*train, {optimizer_table<Rule>(), &rule});
+}
+
+std::string printed(Rule::Body body) {
+  const auto update = update_of(body);
+  return update.ok() ? graph::print(update->program) : std::string(update.status().message());
+}
+
+const std::string kHead =
+    "program update\n"
+    "  parameter %w : f32[n=2] = zeros\n"
+    "  scalar %clip_coefficient\n"
+    "  scalar %lr\n"
+    "  scalar %weight_decay\n"
+    "  scalar %step\n"
+    "  state %m.w : f32[n=2]\n"
+    "  state %grad.w : f32[n=2]\n"
+    "  %7 = mul(%grad.w, %clip_coefficient) : f32[n=2] update\n";
+
+TEST(GradientNorm, AddsTheUsesOfATiedParameterFirst) {
+  const auto norm = build_gradient_norm(differentiated());
+  ASSERT_TRUE(norm.ok()) << norm.status().message();
+  EXPECT_EQ(graph::print(*norm),
+            "program gradient_norm\n"
+            "  state %grad.w : f32[n=2]\n"
+            "  state %grad.tied@0 : f32[n=3]\n"
+            "  state %grad.tied@1 : f32[n=3]\n"
+            "  %1 = sum_squares(%grad.w) : f32[] update\n"
+            "  %4 = add(%grad.tied@0, %grad.tied@1) : f32[n=3] into %grad.tied@0 update\n"
+            "  %5 = sum_squares(%4) : f32[] update\n"
+            "  %6 = pack(%1, %5) : f32[2] update\n"
+            "  %7 = sum(%6) {keep = 0} : f32[] update\n"
+            "  output grad_norm_squared = %7\n"
+            "end\n");
+}
+
+TEST(Update, CoversTrainableParametersOnly) {
+  Rule::body = [](const Builder&, Update& u) {
+    u.new_parameter = u.parameter - u.lr * u.gradient;
+    u.new_states = {u.states[0] + u.gradient};
+  };
+  Rule rule{Config(nullptr)};
+  const auto update = build_update(differentiated(), {optimizer_table<Rule>(), &rule});
+  ASSERT_TRUE(update.ok()) << update.status().message();
+  ASSERT_EQ(update->states.size(), 2u);
+  EXPECT_EQ(update->states[1].name, "m.tied");
+  EXPECT_EQ(update->states[1].parameter, "tied");
+  EXPECT_EQ(update->states[1].initial, 0.5);
+  EXPECT_EQ(update->program.find("frozen"), graph::kNone);
+}
+
+TEST(Update, WritesInPlaceWhatNothingReadsLater) {
+  EXPECT_EQ(printed([](const Builder&, Update& u) {
+              u.new_states = {u.states[0] + u.gradient};
+              u.new_parameter = u.parameter - u.new_states[0];
+            }),
+            kHead +
+                "  %8 = add(%m.w, %7) : f32[n=2] into %m.w update\n"
+                "  %9 = sub(%w, %8) : f32[n=2] into %w update\n"
+                "end\n");
+}
+
+// The state's rule reads the parameter as it was: the new one waits in a copy.
+TEST(Update, KeepsWhatIsReadLater) {
+  EXPECT_EQ(printed([](const Builder&, Update& u) {
+              u.new_parameter = u.parameter - u.gradient;
+              u.new_states = {u.states[0] + u.parameter};
+            }),
+            kHead +
+                "  %8 = sub(%w, %7) : f32[n=2] update\n"
+                "  %9 = add(%m.w, %w) : f32[n=2] into %m.w update\n"
+                "  %10 = copy(%8) : f32[n=2] into %w update\n"
+                "end\n");
+}
+
+TEST(Update, OneValueForTwoHomesAndAnUnchangedHome) {
+  EXPECT_EQ(printed([](const Builder&, Update& u) {
+              u.new_parameter = u.parameter - u.gradient;
+              u.new_states = {u.new_parameter};
+            }),
+            kHead +
+                "  %8 = sub(%w, %7) : f32[n=2] into %w update\n"
+                "  %9 = copy(%8) : f32[n=2] into %m.w update\n"
+                "end\n");
+  EXPECT_EQ(printed([](const Builder&, Update& u) {
+              u.new_parameter = u.parameter - u.gradient;
+              u.new_states = {u.states[0]};
+            }),
+            kHead + "  %8 = sub(%w, %7) : f32[n=2] into %w update\nend\n");
+}
+
+// Parameter and state change places.
+TEST(Update, SwapsAreSafe) {
+  EXPECT_EQ(printed([](const Builder&, Update& u) {
+              u.new_parameter = u.states[0];
+              u.new_states = {u.parameter};
+            }),
+            kHead +
+                "  %8 = copy(%m.w) : f32[n=2] update\n"
+                "  %9 = copy(%w) : f32[n=2] into %m.w update\n"
+                "  %10 = copy(%8) : f32[n=2] into %w update\n"
+                "end\n");
+}
+
+TEST(Update, BadRulesAreNamed) {
+  EXPECT_THAT(printed([](const Builder&, Update& u) {
+                u.new_parameter = u.lr;
+                u.new_states = {u.states[0]};
+              }),
+              HasSubstr("the optimizer's new parameter of 'w' is not a tensor like the parameter"));
+  EXPECT_THAT(printed([](const Builder&, Update& u) { u.new_parameter = u.parameter; }),
+              HasSubstr("the rule must set new_parameter and one new state per state"));
+  EXPECT_THAT(printed([](const Builder&, Update& u) {
+                u.new_parameter = u.parameter;
+                u.new_states = {Value{u.parameter.builder, 999}};
+              }),
+              HasSubstr("the update program has no such value"));
+}
+
+}  // namespace
+}  // namespace megatron::train
