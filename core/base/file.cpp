@@ -17,7 +17,7 @@ Status errno_status(std::string_view what, std::string_view path, int error) {
 }
 
 Result<std::string> read_file(const std::string& path) {
-  const detail::FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (fd.get() < 0) return errno_status("open", path, errno);
   std::string bytes;
   size_t filled = 0;

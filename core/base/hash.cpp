@@ -48,7 +48,7 @@ std::string hash_hex(std::span<const std::byte> bytes) {
 std::string hash_hex(std::string_view bytes) { return hash_hex(std::as_bytes(std::span(bytes))); }
 
 Result<std::string> hash_file(const std::string& path) {
-  const detail::FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (fd.get() < 0) return errno_status("open", path, errno);
   Hasher hasher;
   std::vector<std::byte> block(size_t{1} << 20);

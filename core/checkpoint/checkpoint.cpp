@@ -11,6 +11,7 @@
 
 #include "base/file.hpp"
 #include "base/hash.hpp"
+#include "megatron/file.hpp"
 
 namespace megatron::checkpoint {
 namespace {
@@ -47,12 +48,9 @@ std::vector<int64_t> iterations(const std::string& directory) {
 }
 
 Status sync_folder(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return errno_status("open", path, errno);
-  const int result = ::fsync(fd);
-  const int error = errno;
-  ::close(fd);
-  return result == 0 ? Status() : errno_status("write", path, error);
+  const FileDescriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder.get() < 0) return errno_status("open", path, errno);
+  return ::fsync(folder.get()) == 0 ? Status() : errno_status("write", path, errno);
 }
 
 Status system_error(std::string_view what, const std::string& path, const std::error_code& error) {

@@ -12,6 +12,7 @@
 
 #include "base/file.hpp"
 #include "base/hash.hpp"
+#include "megatron/file.hpp"
 
 namespace megatron::checkpoint {
 namespace {
@@ -19,32 +20,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr uint64_t kMaxHeader = 100'000'000;  // the format's own limit
-
-class Descriptor {
- public:
-  Descriptor(const std::string& path, int flags)
-      : fd_(::open(path.c_str(), flags | O_CLOEXEC, 0644)) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-Status write_all(int fd, const std::string& path, std::span<const std::byte> bytes, Hasher& hash) {
-  hash.update(bytes);
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(fd, bytes.data(), std::min<size_t>(bytes.size(), 1U << 30));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return errno_status("write", path, errno);
-    bytes = bytes.subspan(static_cast<size_t>(n));
-  }
-  return {};
-}
 
 Status damaged(const std::string& path, std::string_view cause) {
   return Status::error(Code::data_loss, text("'", path, "' is not a sound safetensors file"), cause,
@@ -96,25 +71,28 @@ Result<std::string> SafetensorsWriter::write(
   std::string json = header.is_null() ? "{}" : header.dump();
   json.append((8 - json.size() % 8) % 8, ' ');  // the data starts aligned
 
-  const Descriptor file(path, O_WRONLY | O_CREAT | O_TRUNC);
-  if (file.get() < 0) return errno_status("create", path, errno);
+  MGT_ASSIGN_OR_RETURN(PendingFile file, PendingFile::create(path));
   Hasher hash;
-  uint64_t length = json.size();
-  MGT_RETURN_IF_ERROR(write_all(file.get(), path, std::as_bytes(std::span(&length, 1)), hash));
-  MGT_RETURN_IF_ERROR(write_all(file.get(), path, std::as_bytes(std::span(json)), hash));
+  const auto write = [&](std::span<const std::byte> bytes) {
+    hash.update(bytes);
+    return file.write(bytes);
+  };
+  const uint64_t length = json.size();
+  MGT_RETURN_IF_ERROR(write(std::as_bytes(std::span(&length, 1))));
+  MGT_RETURN_IF_ERROR(write(std::as_bytes(std::span(json))));
   for (const auto& [name, t] : tensors_) {
     MGT_ASSIGN_OR_RETURN(const auto bytes, data(name));
     MGT_CHECK(bytes.size() == t.bytes(), name);
-    MGT_RETURN_IF_ERROR(write_all(file.get(), path, bytes, hash));
+    MGT_RETURN_IF_ERROR(write(bytes));
   }
-  if (::fsync(file.get()) != 0) return errno_status("write", path, errno);
+  MGT_RETURN_IF_ERROR(file.commit());
   return hash.hex();
 }
 
 Result<SafetensorsReader> SafetensorsReader::open(const std::string& path) {
   SafetensorsReader out;
   out.path_ = path;
-  const Descriptor file(path, O_RDONLY);
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0) return errno_status("open", path, errno);
   struct stat info {};
   if (::fstat(file.get(), &info) != 0) return errno_status("open", path, errno);
@@ -195,7 +173,7 @@ Status SafetensorsReader::read(std::string_view name, std::span<std::byte> out) 
                          "use the file of the model that has it");
   }
   MGT_CHECK(out.size() == it->second.bytes(), name);
-  const Descriptor file(path_, O_RDONLY);
+  const FileDescriptor file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0) return errno_status("open", path_, errno);
   return read_at(file.get(), path_, data_begin_ + it->second.begin, out);
 }

@@ -30,7 +30,7 @@ Result<RecordReader> RecordReader::open(const std::string& path, RecordKind kind
   RecordReader reader;
   reader.path_ = path;
   reader.kind_ = kind;
-  reader.fd_ = detail::FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  reader.fd_ = FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat info {};
   if (reader.fd_.get() < 0 || ::fstat(reader.fd_.get(), &info) != 0)
     return detail::errno_status("open", path, errno);

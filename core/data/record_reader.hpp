@@ -49,7 +49,7 @@ class RecordReader {
   void cut_lines(Batch& batch);
   void cut_paragraphs(Batch& batch);
 
-  detail::FileDescriptor fd_;
+  FileDescriptor fd_;
   std::string path_;
   RecordKind kind_ = RecordKind::line;
   int64_t size_ = 0;

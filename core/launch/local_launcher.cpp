@@ -27,7 +27,7 @@ constexpr int kPollMs = 100;
 constexpr size_t kKeptLines = 60;  // of a rank's stderr, for the last word
 
 struct Stream {
-  detail::FileDescriptor pipe;
+  FileDescriptor pipe;
   std::string pending;  // an unfinished line
   bool error = false;   // stderr
 };
@@ -69,7 +69,7 @@ class Launcher {
         return status;
       }
     }
-    listener_ = detail::FileDescriptor();  // rank 0 has it
+    listener_ = FileDescriptor();  // rank 0 has it
     while (!all_ended() || any_open()) {
       pump();
       watch();
@@ -85,14 +85,14 @@ class Launcher {
     if (::pipe2(out, O_CLOEXEC) != 0)
       return Status(Code::resource_exhausted,
                     text("cannot start rank ", r, ": ", std::strerror(errno)));
-    rank.out.pipe = detail::FileDescriptor(out[0]);
-    detail::FileDescriptor out_end(out[1]);
+    rank.out.pipe = FileDescriptor(out[0]);
+    FileDescriptor out_end(out[1]);
     if (::pipe2(err, O_CLOEXEC) != 0)
       return Status(Code::resource_exhausted,
                     text("cannot start rank ", r, ": ", std::strerror(errno)));
-    rank.err.pipe = detail::FileDescriptor(err[0]);
+    rank.err.pipe = FileDescriptor(err[0]);
     rank.err.error = true;
-    detail::FileDescriptor err_end(err[1]);
+    FileDescriptor err_end(err[1]);
     ::fcntl(out[0], F_SETFL, O_NONBLOCK);
     ::fcntl(err[0], F_SETFL, O_NONBLOCK);
 
@@ -185,7 +185,7 @@ class Launcher {
       if (n < 0 && errno == EAGAIN) break;
       if (n <= 0) {
         if (!stream.pending.empty()) print(rank, stream, std::exchange(stream.pending, {}));
-        stream.pipe = detail::FileDescriptor();
+        stream.pipe = FileDescriptor();
         return;
       }
       stream.pending.append(bytes, static_cast<size_t>(n));
@@ -251,7 +251,7 @@ class Launcher {
 
   const LocalLaunch& launch_;
   std::vector<Rank> ranks_;
-  detail::FileDescriptor listener_;
+  FileDescriptor listener_;
   uint16_t port_ = 0;
   std::string token_;
   Rank* culprit_ = nullptr;

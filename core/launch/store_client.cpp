@@ -22,7 +22,7 @@ std::string host_name() {
 }
 
 // One attempt; an invalid descriptor with the reason when nobody serves yet.
-detail::FileDescriptor try_connect(const RankInfo& info, std::string& why) {
+FileDescriptor try_connect(const RankInfo& info, std::string& why) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
@@ -31,12 +31,11 @@ detail::FileDescriptor try_connect(const RankInfo& info, std::string& why) {
       getaddrinfo(info.store_host.c_str(), std::to_string(info.store_port).c_str(), &hints, &found);
   if (looked_up != 0) {
     why = gai_strerror(looked_up);
-    return detail::FileDescriptor();
+    return FileDescriptor();
   }
-  detail::FileDescriptor out;
+  FileDescriptor out;
   for (const addrinfo* a = found; a != nullptr && out.get() < 0; a = a->ai_next) {
-    detail::FileDescriptor socket(
-        ::socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol));
+    FileDescriptor socket(::socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol));
     if (socket.get() >= 0 && ::connect(socket.get(), a->ai_addr, a->ai_addrlen) == 0) {
       out = std::move(socket);
     } else {
@@ -80,8 +79,8 @@ Result<std::unique_ptr<StoreClient>> StoreClient::join(const RankInfo& info,
   }
 }
 
-StoreClient::StoreClient(detail::FileDescriptor socket, const RankInfo& info,
-                         const Activity& activity, Options options)
+StoreClient::StoreClient(FileDescriptor socket, const RankInfo& info, const Activity& activity,
+                         Options options)
     : socket_(std::move(socket)), info_(info), activity_(activity), options_(std::move(options)) {
   MGT_INIT(&table_);
   table_.context = this;

@@ -54,14 +54,14 @@ class StoreClient {
   const mgt_store* table() const { return &table_; }
 
  private:
-  StoreClient(detail::FileDescriptor socket, const RankInfo& info, const Activity& activity,
+  StoreClient(FileDescriptor socket, const RankInfo& info, const Activity& activity,
               Options options);
   void run();
   Status send(const Message& message);
   void handle(const Message& message);
   void abort(std::string reason);
 
-  detail::FileDescriptor socket_;
+  FileDescriptor socket_;
   RankInfo info_;
   const Activity& activity_;
   Options options_;

@@ -26,7 +26,7 @@ std::string seconds(std::chrono::milliseconds t) {
 
 }  // namespace
 
-Result<detail::FileDescriptor> listen_on(const std::string& host, uint16_t port) {
+Result<FileDescriptor> listen_on(const std::string& host, uint16_t port) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
@@ -41,8 +41,7 @@ Result<detail::FileDescriptor> listen_on(const std::string& host, uint16_t port)
   }
   int error = 0;
   for (const addrinfo* a = found; a != nullptr; a = a->ai_next) {
-    detail::FileDescriptor socket(
-        ::socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol));
+    FileDescriptor socket(::socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol));
     const int on = 1;
     if (socket.get() < 0) continue;
     setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -59,7 +58,7 @@ Result<detail::FileDescriptor> listen_on(const std::string& host, uint16_t port)
                        "set MASTER_PORT to a free port, the same for all ranks");
 }
 
-Result<uint16_t> port_of(const detail::FileDescriptor& socket) {
+Result<uint16_t> port_of(const FileDescriptor& socket) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
   if (getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) {
@@ -74,7 +73,7 @@ Result<uint16_t> port_of(const detail::FileDescriptor& socket) {
 
 class StoreServer::Loop {
  public:
-  Loop(detail::FileDescriptor listener, StoreOptions options, std::atomic<bool>& stop)
+  Loop(FileDescriptor listener, StoreOptions options, std::atomic<bool>& stop)
       : listener_(std::move(listener)),
         options_(std::move(options)),
         stop_(stop),
@@ -92,7 +91,7 @@ class StoreServer::Loop {
 
  private:
   struct Connection {
-    detail::FileDescriptor socket;
+    FileDescriptor socket;
     MessageBuffer in;
     std::string out;
     int rank = -1;  // after a good hello
@@ -133,7 +132,7 @@ class StoreServer::Loop {
     const int on = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     auto c = std::make_unique<Connection>();
-    c->socket = detail::FileDescriptor(fd);
+    c->socket = FileDescriptor(fd);
     connections_.push_back(std::move(c));
   }
 
@@ -292,7 +291,7 @@ class StoreServer::Loop {
     }
   }
 
-  detail::FileDescriptor listener_;
+  FileDescriptor listener_;
   StoreOptions options_;
   std::atomic<bool>& stop_;
   std::vector<Rank> ranks_;
@@ -303,7 +302,7 @@ class StoreServer::Loop {
   Clock::time_point started_;
 };
 
-StoreServer::StoreServer(detail::FileDescriptor listener, StoreOptions options)
+StoreServer::StoreServer(FileDescriptor listener, StoreOptions options)
     : thread_([this, l = std::move(listener), o = std::move(options)]() mutable {
         Loop(std::move(l), std::move(o), stop_).run();
       }) {}

@@ -23,12 +23,12 @@ struct StoreOptions {
 };
 
 // A listening TCP socket. port 0: any free one. The error names address and port.
-Result<detail::FileDescriptor> listen_on(const std::string& host, uint16_t port);
-Result<uint16_t> port_of(const detail::FileDescriptor& socket);
+Result<FileDescriptor> listen_on(const std::string& host, uint16_t port);
+Result<uint16_t> port_of(const FileDescriptor& socket);
 
 class StoreServer {
  public:
-  StoreServer(detail::FileDescriptor listener, StoreOptions options);
+  StoreServer(FileDescriptor listener, StoreOptions options);
   ~StoreServer();
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;

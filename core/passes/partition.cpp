@@ -6,7 +6,7 @@
 #include "graph/builder.hpp"
 #include "graph/op.hpp"
 #include "graph/verifier.hpp"
-#include "passes/autodiff.hpp"
+#include "passes/placement_rules.hpp"
 #include "passes/redistribute.hpp"
 #include "passes/ring_attention.hpp"
 
@@ -16,18 +16,13 @@ namespace {
 using namespace graph;  // NOLINT(google-build-using-namespace)
 using Kind = Place::Kind;
 
-// What one op asks for on one mesh axis.
-struct Decision {
-  std::vector<Place> inputs;
-  std::vector<Place> outputs;
-};
-
 class Partitioner {
  public:
   Partitioner(const Program& logical, const PartitionRequest& request)
       : in_(logical),
         layout_(*request.layout),
         request_(request),
+        rules_(logical, layout_),
         builder_(logical.name),
         moves_(layout_, request.coordinates, builder_),
         placed_(logical.values.size()) {}
@@ -129,202 +124,14 @@ class Partitioner {
   // ---- one op
   bool is_tensor(ValueId v) const { return !in_.type(v).is_scalar(); }
 
-  // The mapping of a label's axis to mesh axis m; null when it has none.
-  const AxisMapping* mapping_of(const std::string& axis, size_t m) const {
-    return axis.empty() ? nullptr : layout_.mapping(axis, layout_.axes[m].name);
-  }
-
-  // Where a partial value goes when its reader cannot take it: a shard of a dimension that is
-  // mapped to the axis, the flat cut of a gradient whose states are cut, or the whole.
-  Place resolved(ValueId v, size_t m) const {
-    const Placed& value = placed_[v];
-    if (value.placement[m].reduce != Reduce::sum) return Place::replicate();
-    const Value& from = in_.values[v];
-    if (from.kind == ValueKind::state || gradient_of_states(from)) {
-      return optimizer_state_placement(layout_, from.type)[m].is(Kind::flat) ? Place::flat()
-                                                                             : Place::replicate();
-    }
-    for (size_t d = 0; d < from.type.rank(); ++d) {
-      const auto* mapping = mapping_of(from.type.dims[d].axis, m);
-      if (mapping == nullptr || mapping->instances) continue;
-      const auto order = layout_.nesting(from.type.dims[d].axis);
-      const auto here = std::find(order.begin(), order.end(), m);
-      const bool taken = std::any_of(here, order.end(), [&](size_t inner) {
-        return inner != m && value.placement[inner] == Place::shard(static_cast<int>(d));
-      });
-      if (!taken) return Place::shard(static_cast<int>(d));
-    }
-    return Place::replicate();
-  }
-
-  // The sum of a parameter's gradient over its uses.
-  static bool gradient_of_states(const Value& value) { return value.into != kNone; }
-
-  Result<Decision> decide(const Node& node, const Labels& labels, size_t m) const {
-    const OpDef& op = *node.op;
-    Decision d;
-    const size_t n = labels.inputs.size();
-    d.inputs.assign(n, Place::replicate());
-    d.outputs.assign(node.outputs.size(), Place::replicate());
-    std::vector<size_t> tensors;
-    for (size_t i = 0; i < n; ++i) {
-      if (is_tensor(node.inputs[i])) tensors.push_back(i);
-    }
-    for (const size_t i : tensors) {
-      const ValueId v = node.inputs[i];
-      // Inputs take the placement that their axes ask for; it may be overruled below at no cost.
-      d.inputs[i] = in_.values[v].kind == ValueKind::input
-                        ? stored_placement(layout_, in_.type(v))[m]
-                        : placed_[v].placement[m];
-    }
-    if (const auto made = made_label(node, labels, m)) {  // every operand is needed whole
-      for (const size_t i : tensors) d.inputs[i] = Place::replicate();
-      d.outputs[0] = Place::shard(*made);
-      return d;
-    }
-    if (op.joins_partials) return join_partials(tensors, std::move(d));
-    if (pass_partial(op, tensors, d)) {
-      for (auto& o : d.outputs) o = Place::partial();
-      return d;
-    }
-    for (const size_t i : tensors) {
-      if (d.inputs[i].is(Kind::partial)) d.inputs[i] = resolved(node.inputs[i], m);
-    }
-    if (decide_flat(node, tensors, d)) return d;
-
-    const auto label = choose_label(node, labels, tensors, d, m);
-    const auto cut_here = [&](Label l) {
-      if (!label) return false;
-      if (l == *label) return true;
-      const auto& c = op.coupled;
-      return !c.empty() && c.find(labels.letters[l]) != std::string_view::npos &&
-             c.find(labels.letters[*label]) != std::string_view::npos;
-    };
-    const auto cut_place = [&](const std::vector<Label>& ls) -> std::optional<Place> {
-      for (size_t dim = 0; dim < ls.size(); ++dim) {
-        if (cut_here(ls[dim])) return Place::shard(static_cast<int>(dim));
-      }
-      return std::nullopt;
-    };
-    for (const size_t i : tensors)
-      d.inputs[i] = cut_place(labels.inputs[i]).value_or(Place::replicate());
-    for (size_t o = 0; o < d.outputs.size(); ++o) {
-      if (!label) continue;
-      d.outputs[o] =
-          cut_place(labels.outputs[o]).value_or(Place::partial(o == 0 ? op.reduce : Reduce::sum));
-    }
-    return d;
-  }
-
-  // A dimension that the op itself makes (the vocabulary of embedding_grad) is made as its
-  // parameter lies.
-  std::optional<int> made_label(const Node& node, const Labels& labels, size_t m) const {
-    if (node.op->pattern.empty() || node.op->infer == nullptr) return std::nullopt;
-    const Place stored = stored_placement(layout_, in_.type(node.outputs[0]))[m];
-    if (!stored.is(Kind::shard)) return std::nullopt;
-    const Label l = labels.outputs[0][static_cast<size_t>(stored.dim)];
-    const bool read =
-        std::any_of(labels.inputs.begin(), labels.inputs.end(), [&](const std::vector<Label>& in) {
-          return std::find(in.begin(), in.end(), l) != in.end();
-        });
-    return read ? std::nullopt : std::optional(stored.dim);
-  }
-
-  static Decision join_partials(const std::vector<size_t>& tensors, Decision d) {
-    const bool any = std::any_of(tensors.begin(), tensors.end(),
-                                 [&](size_t i) { return d.inputs[i].is(Kind::partial); });
-    for (const size_t i : tensors) d.inputs[i] = any ? Place::partial() : Place::replicate();
-    for (auto& o : d.outputs) o = any ? Place::partial() : Place::replicate();
-    return d;
-  }
-
-  // Whether partial operands may stay partial; the results are then partial sums.
-  static bool pass_partial(const OpDef& op, const std::vector<size_t>& tensors, const Decision& d) {
-    std::vector<size_t> partial;
-    for (const size_t i : tensors) {
-      if (!d.inputs[i].is(Kind::partial)) continue;
-      if (d.inputs[i].reduce != Reduce::sum) return false;
-      partial.push_back(i);
-    }
-    if (partial.empty()) return false;
-    if (op.jointly_linear)
-      return partial.size() == tensors.size() && tensors.size() == d.inputs.size();
-    const bool others_whole = std::all_of(tensors.begin(), tensors.end(), [&](size_t i) {
-      return d.inputs[i].is(Kind::partial) || d.inputs[i].is(Kind::replicate);
-    });
-    return partial.size() == 1 && ((op.linear >> partial[0]) & 1) != 0 && others_whole;
-  }
-
-  // Element-wise ops and square sums work on flat shards as they are.
-  bool decide_flat(const Node& node, const std::vector<size_t>& tensors, Decision& d) const {
-    const bool any = std::any_of(tensors.begin(), tensors.end(),
-                                 [&](size_t i) { return d.inputs[i].is(Kind::flat); });
-    if (!any) return false;
-    const bool reduces = node.op->name == "sum_squares";
-    const Type& shape = in_.type(node.inputs[tensors[0]]);
-    const bool alike = std::all_of(tensors.begin(), tensors.end(), [&](size_t i) {
-      return in_.type(node.inputs[i]).dims == shape.dims || in_.type(node.inputs[i]).rank() == 0;
-    });
-    if (!reduces && !(node.op->elementwise() && alike && node.op->name != "dropout")) return false;
-    for (const size_t i : tensors) {
-      d.inputs[i] = in_.type(node.inputs[i]).rank() == 0 ? Place::replicate() : Place::flat();
-    }
-    for (auto& o : d.outputs) o = reduces ? Place::partial() : Place::flat();
-    return true;
-  }
-
-  std::optional<Label> choose_label(const Node& node, const Labels& labels,
-                                    const std::vector<size_t>& tensors, const Decision& d,
-                                    size_t m) const {
-    if (layout_.all_to_all_axis == layout_.axes[m].name && is_attention(node)) {
-      const auto heads = std::find(labels.letters.begin(), labels.letters.end(), 'n');
-      return static_cast<Label>(heads - labels.letters.begin());
-    }
-    std::optional<Label> best;
-    bool best_primary = false;
-    for (const size_t i : tensors) {
-      if (!d.inputs[i].is(Kind::shard)) continue;
-      const auto dim = static_cast<size_t>(d.inputs[i].dim);
-      const Label l = labels.inputs[i][dim];
-      if (node.op->whole.find(labels.letters[l]) != std::string_view::npos) continue;
-      const auto* mapping = mapping_of(in_.type(node.inputs[i]).dims[dim].axis, m);
-      const bool primary = mapping != nullptr && !mapping->secondary;
-      if (!best || (primary && !best_primary)) {
-        best = l;
-        best_primary = primary;
-      }
-    }
-    return best;
-  }
-
   Status place_node(const Node& node) {
-    const auto scalar_node = std::all_of(node.inputs.begin(), node.inputs.end(),
-                                         [&](ValueId v) { return !is_tensor(v); });
-    if (scalar_node) return emit(node, {}, whole_outputs(node));
-    const Labels labels = labels_of(in_, node);
-    std::vector<Placement> inputs(labels.inputs.size(), whole());
-    std::vector<Placement> outputs(node.outputs.size(), whole());
-    std::optional<size_t> ring;
-    for (size_t m = 0; m < layout_.axes.size(); ++m) {
-      if (layout_.axes[m].size == 1) continue;
-      if (is_ring(node, m)) {
-        ring = m;
-        set_ring(node, inputs, outputs, m);
-        continue;
-      }
-      MGT_ASSIGN_OR_RETURN(const Decision d, decide(node, labels, m));
-      for (size_t i = 0; i < inputs.size(); ++i) inputs[i][m] = d.inputs[i];
-      for (size_t o = 0; o < outputs.size(); ++o) outputs[o][m] = d.outputs[o];
-    }
-    if (ring) return emit_ring(node, inputs, outputs, *ring);
-    return emit(node, inputs, outputs);
+    if (std::none_of(node.inputs.begin(), node.inputs.end(),
+                     [&](ValueId v) { return is_tensor(v); }))
+      return emit(node, {}, std::vector<Placement>(node.outputs.size(), whole()));
+    const OpPlacement op = rules_.place(node, placed_);
+    return op.ring ? emit_ring(node, op, *op.ring) : emit(node, op.inputs, op.outputs);
   }
 
-  std::vector<Placement> whole_outputs(const Node& node) const {
-    return std::vector<Placement>(node.outputs.size(), whole());
-  }
-
-  // ---- writing
   Result<ValueId> read(ValueId v, const Placement& placement) {
     Placed& value = placed_[v];
     if (!is_tensor(v)) return value.id;
@@ -452,39 +259,25 @@ class Partitioner {
     return {};
   }
 
-  // ---- ring attention
-  bool is_ring(const Node& node, size_t m) const {
-    return layout_.ring_axis == layout_.axes[m].name && is_attention(node);
-  }
-  static bool is_attention(const Node& node) {
-    return node.op->name == "attention" || node.op->name == "attention_grad";
-  }
-  // Everything is cut along its sequence, dimension 1 of q, k, v, out and 2 of the log-sum-exp.
-  void set_ring(const Node& node, std::vector<Placement>& inputs, std::vector<Placement>& outputs,
-                size_t m) const {
-    const auto sequence = [&](ValueId v) { return Place::shard(in_.type(v).rank() == 3 ? 2 : 1); };
-    for (size_t i = 0; i < inputs.size(); ++i) inputs[i][m] = sequence(node.inputs[i]);
-    for (size_t o = 0; o < outputs.size(); ++o) outputs[o][m] = sequence(node.outputs[o]);
-  }
-  Status emit_ring(const Node& node, const std::vector<Placement>& inputs,
-                   const std::vector<Placement>& outputs, size_t m) {
+  Status emit_ring(const Node& node, const OpPlacement& op, size_t m) {
     std::vector<ValueId> ids;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      MGT_ASSIGN_OR_RETURN(const ValueId id, read(node.inputs[i], inputs[i]));
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      MGT_ASSIGN_OR_RETURN(const ValueId id, read(node.inputs[i], op.inputs[i]));
       ids.push_back(id);
     }
     const auto held_by = [&](int64_t rank, size_t operand) {
       auto coordinates = request_.coordinates;
       coordinates[m] = rank;
-      return localize(layout_, coordinates, in_.type(node.inputs[operand]), inputs[operand]).maps;
+      return localize(layout_, coordinates, in_.type(node.inputs[operand]), op.inputs[operand])
+          .maps;
     };
     const Ring ring{layout_.axes[m].name, layout_.axes[m].size, request_.coordinates[m], held_by};
     const auto results = node.op->name == "attention"
                              ? ring_attention(builder_, ring, ids, node.attrs)
                              : ring_attention_grad(builder_, ring, ids, node.attrs);
     for (size_t o = 0; o < results.size(); ++o) {
-      placed_[node.outputs[o]] = {results[o], in_.type(node.outputs[o]), outputs[o]};
-      moves_.set_maps(results[o], in_.type(node.outputs[o]), outputs[o]);
+      placed_[node.outputs[o]] = {results[o], in_.type(node.outputs[o]), op.outputs[o]};
+      moves_.set_maps(results[o], in_.type(node.outputs[o]), op.outputs[o]);
     }
     return {};
   }
@@ -492,6 +285,7 @@ class Partitioner {
   const Program& in_;
   const Layout& layout_;
   const PartitionRequest& request_;
+  PlacementRules rules_;
   ProgramBuilder builder_;
   Redistributor moves_;
   std::vector<Placed> placed_;                               // of each logical value

@@ -29,11 +29,11 @@ class ElfFile {
   Result<std::string> read_at_address(uint64_t address, uint64_t size) const;
 
  private:
-  explicit ElfFile(megatron::detail::FileDescriptor fd) : fd_(std::move(fd)) {}
+  explicit ElfFile(megatron::FileDescriptor fd) : fd_(std::move(fd)) {}
   Status read_header();
   Status read_segments(const Elf64_Ehdr& header);
 
-  megatron::detail::FileDescriptor fd_;
+  megatron::FileDescriptor fd_;
   uint64_t size_ = 0;
   std::vector<Elf64_Phdr> segments_;
 };

@@ -23,6 +23,26 @@
 
 namespace megatron {
 
+// Owns a descriptor: closed once, never copied. -1 = none.
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int fd = -1) : fd_(fd) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~FileDescriptor() { close(); }
+  int get() const { return fd_; }
+  int close() {  // 0, or -1 with errno
+    const int fd = std::exchange(fd_, -1);
+    return fd < 0 ? 0 : ::close(fd);
+  }
+
+ private:
+  int fd_;
+};
+
 namespace detail {
 inline Code code_of_errno(int error) {
   switch (error) {
@@ -66,25 +86,6 @@ inline Status errno_status(std::string_view what, std::string_view path, int err
                        text("the system says: ", std::strerror(error)), action);
 }
 
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd = -1) : fd_(fd) {}
-  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~FileDescriptor() { close(); }
-  int get() const { return fd_; }
-  int close() {  // 0, or -1 with errno
-    const int fd = std::exchange(fd_, -1);
-    return fd < 0 ? 0 : ::close(fd);
-  }
-
- private:
-  int fd_;
-};
-
 // Makes a rename or removal in the folder of `path` durable; best effort (some file systems
 // refuse).
 inline void sync_folder_of(const std::string& path) {
@@ -100,7 +101,7 @@ inline void sync_folder_of(const std::string& path) {
 class MappedFile {
  public:
   static Result<MappedFile> open(const std::string& path) {
-    const detail::FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    const FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (fd.get() < 0) return detail::errno_status("open", path, errno);
     struct stat info {};
     if (::fstat(fd.get(), &info) != 0) return detail::errno_status("inspect", path, errno);
@@ -165,7 +166,7 @@ class PendingFile {
       std::string candidate = text(path, ".tmp.", static_cast<int64_t>(::getpid()), ".", serial++);
       const int fd = ::open(candidate.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
       if (fd >= 0) {
-        file.fd_ = detail::FileDescriptor(fd);
+        file.fd_ = FileDescriptor(fd);
         file.temporary_ = std::move(candidate);
         file.buffer_ = std::make_unique<std::byte[]>(kBufferSize);
         return file;
@@ -249,7 +250,7 @@ class PendingFile {
   }
 
   std::string path_, temporary_;
-  detail::FileDescriptor fd_;
+  FileDescriptor fd_;
   std::unique_ptr<std::byte[]> buffer_;
   size_t fill_ = 0;
   uint64_t size_ = 0;
