@@ -117,7 +117,7 @@ int run(const Options& o) {
     positions.push_back(static_cast<int32_t>(i % o["seq"]));
   }
   const std::vector<float> mask(static_cast<size_t>(tokens), 1.0F);
-  const auto feed = [&](std::string_view name) -> const void* {
+  const auto feed = [&](int64_t, std::string_view name) -> const void* {
     if (name == "tokens") return ids.data();
     if (name == "labels") return labels.data();
     if (name == "position_ids") return positions.data();
@@ -125,16 +125,13 @@ int run(const Options& o) {
   };
   const auto step = [&](int64_t n) {
     std::vector<train::LossValue> losses;
-    throw_if_error(engine->forward_backward(feed,
-                                            std::vector<double>{1.0 / static_cast<double>(tokens)},
-                                            true, static_cast<uint64_t>(n), 0, losses));
-    const double norm = value_or_throw(engine->gradient_norm());
+    throw_if_error(engine->forward_backward(feed, static_cast<uint64_t>(n), losses));
+    const double norm = value_or_throw(engine->reduce_gradients());
     throw_if_error(engine->update(std::min(1.0, 1.0 / (norm + 1e-6)), 1e-4, 0.01, n));
-    return losses[0].sum / losses[0].count;
+    return losses[0].mean();
   };
   step(1);  // touches every page once
-  engine->train_executable()->enable_profile();
-  engine->update_executable()->enable_profile();
+  for (auto* program : engine->step_executables()) program->enable_profile();
   std::vector<double> times, rates;
   double loss = 0;
   for (int64_t i = 0; i < o["steps"]; ++i) {
@@ -148,7 +145,7 @@ int run(const Options& o) {
   getrusage(RUSAGE_SELF, &usage);
   const double seconds = median(times);
   const double rate = median(rates);
-  const double gflops = engine->train_flops() / seconds / 1e9;
+  const double gflops = engine->programs().train_flops / seconds / 1e9;
   if (o["json"] != 0) {
     fmt::print(
         "{{\"tokens_per_second\": {:.1f}, \"step_seconds\": {:.3f}, \"gflops\": {:.1f}, "
@@ -158,7 +155,7 @@ int run(const Options& o) {
     return 0;
   }
   fmt::print("{}; {} parameters, batch {}, {} tokens; loss {:.4f}\n",
-             value_or_throw(request.device.description()), engine->parameter_count(), o["batch"],
+             value_or_throw(request.device.description()), engine->programs().parameter_count, o["batch"],
              o["seq"], loss);
   fmt::print("step {:.3f} s (median of {}; {:.3f} to {:.3f}), {:.1f} tokens/s\n", seconds,
              times.size(), *std::min_element(times.begin(), times.end()),
@@ -174,7 +171,7 @@ int run(const Options& o) {
              "GF/s");
   const auto steps = static_cast<double>(o["steps"]);
   double total = 0;
-  for (const auto* program : {engine->train_executable(), engine->update_executable()}) {
+  for (const auto* program : engine->step_executables()) {
     for (const auto& row : program->profile()) {
       total += row.seconds / steps;
       fmt::print("{:<30} {:<12} {:>6} {:>9.4f} {:>6.1f} {:>8.1f}\n", row.op, row.implementation,

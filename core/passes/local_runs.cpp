@@ -44,6 +44,16 @@ std::vector<Run> clip(const std::vector<Run>& runs, int64_t begin, int64_t end) 
 
 }  // namespace
 
+std::vector<Run> runs_of(const std::vector<IndexMap>& maps) {
+  size_t split = 0;
+  for (size_t d = 0; d < maps.size(); ++d) {
+    if (!maps[d].is_identity()) split = d;
+  }
+  std::vector<Run> runs;
+  collect(maps, 0, split, 0, 0, runs);
+  return runs;
+}
+
 std::vector<Run> local_runs(const Layout& layout, const std::vector<int64_t>& coordinates,
                             const graph::Type& logical, const Placement& placement) {
   Placement without_flat = placement;
@@ -51,12 +61,7 @@ std::vector<Run> local_runs(const Layout& layout, const std::vector<int64_t>& co
     if (p.is(Place::Kind::flat)) p = Place::replicate();
   }
   const Local local = localize(layout, coordinates, logical, without_flat);
-  size_t split = 0;
-  for (size_t d = 0; d < local.maps.size(); ++d) {
-    if (!local.maps[d].is_identity()) split = d;
-  }
-  std::vector<Run> runs;
-  collect(local.maps, 0, split, 0, 0, runs);
+  std::vector<Run> runs = runs_of(local.maps);
   int64_t elements = local.type.elements();
   for (size_t m = 0; m < placement.size(); ++m) {
     if (!placement[m].is(Place::Kind::flat)) continue;

@@ -17,6 +17,9 @@ struct Run {
   friend bool operator==(const Run&, const Run&) = default;
 };
 
+// The same of a tensor that is cut by maps alone, one a dimension.
+std::vector<Run> runs_of(const std::vector<IndexMap>& maps);
+
 // Ascending in local_begin. Local elements that no run covers are padding.
 std::vector<Run> local_runs(const Layout& layout, const std::vector<int64_t>& coordinates,
                             const graph::Type& logical, const Placement& placement);

@@ -129,6 +129,7 @@ class Partitioner {
                      [&](ValueId v) { return is_tensor(v); }))
       return emit(node, {}, std::vector<Placement>(node.outputs.size(), whole()));
     const OpPlacement op = rules_.place(node, placed_);
+    if (node.op->name == "resolve") return resolve(node, op);
     return op.ring ? emit_ring(node, op, *op.ring) : emit(node, op.inputs, op.outputs);
   }
 
@@ -181,6 +182,24 @@ class Partitioner {
       if (is_tensor(v)) moves_.set_maps(results[o], in_.type(v), outputs[o]);
     }
     return write_results(node);
+  }
+
+  // The operand moved to the node's placement, in the memory of its target. Where it lies there
+  // already no node is needed, and the target is the operand's memory.
+  Status resolve(const Node& node, const OpPlacement& op) {
+    MGT_ASSIGN_OR_RETURN(const ValueId id, read(node.inputs[0], op.inputs[0]));
+    const ValueId v = node.outputs[0];
+    const ValueId target = in_.values[v].into;
+    MGT_CHECK(target != kNone, "resolve writes to a state");
+    placed_[v] = {id, in_.type(v), op.inputs[0]};
+    const std::string& name = in_.values[target].name;
+    out_.placements[name] = op.inputs[0];
+    Program& p = builder_.program();
+    if (p.values[id].kind == ValueKind::state) return {};
+    const Local local = localize(layout_, request_.coordinates, in_.type(v), op.inputs[0]);
+    MGT_ASSIGN_OR_RETURN(const ValueId home, builder_.state(name, local.type));
+    p.values[id].into = home;
+    return remember(target, home, op.inputs[0], name);
   }
 
   // Results that live in a parameter or state.

@@ -14,11 +14,6 @@ bool is_attention(const Node& node) {
   return node.op->name == "attention" || node.op->name == "attention_grad";
 }
 
-// The sum of a parameter's gradient over its uses.
-bool is_gradient(const Value& value) {
-  return value.kind == ValueKind::state || value.into != kNone;
-}
-
 // Whether partial operands may stay partial; the results are then partial sums.
 bool passes_partial(const OpDef& op, const std::vector<size_t>& tensors,
                     const std::vector<Place>& inputs) {
@@ -99,8 +94,7 @@ PlacementRules::Decision PlacementRules::decide(const Node& node, const Labels& 
     return d;
   }
   for (const size_t i : tensors) {
-    if (d.inputs[i].is(Kind::partial))
-      d.inputs[i] = resolved(placed[node.inputs[i]], node.inputs[i], m);
+    if (d.inputs[i].is(Kind::partial)) d.inputs[i] = resolved(placed[node.inputs[i]], node, m);
   }
   if (decide_flat(node, tensors, d)) return d;
 
@@ -140,17 +134,16 @@ PlacementRules::Decision PlacementRules::around_ring(const Node& node) const {
 
 // Where a partial value goes when its reader cannot take it: a shard of a dimension that is mapped
 // to the axis, the flat cut of a gradient whose states are cut, or the whole.
-Place PlacementRules::resolved(const Placed& value, ValueId v, size_t m) const {
+Place PlacementRules::resolved(const Placed& value, const Node& reader, size_t m) const {
   if (value.placement[m].reduce != Reduce::sum) return Place::replicate();
-  const Value& from = in_.values[v];
-  if (is_gradient(from)) {
-    return optimizer_state_placement(layout_, from.type)[m].is(Kind::flat) ? Place::flat()
-                                                                           : Place::replicate();
+  if (reader.op->name == "resolve") {
+    const Place stored = optimizer_state_placement(layout_, value.logical)[m];
+    return stored.is(Kind::flat) ? stored : Place::replicate();
   }
-  for (size_t d = 0; d < from.type.rank(); ++d) {
-    const auto* mapping = mapping_of(from.type.dims[d].axis, m);
+  for (size_t d = 0; d < value.logical.rank(); ++d) {
+    const auto* mapping = mapping_of(value.logical.dims[d].axis, m);
     if (mapping == nullptr || mapping->instances) continue;
-    const auto order = layout_.nesting(from.type.dims[d].axis);
+    const auto order = layout_.nesting(value.logical.dims[d].axis);
     const auto here = std::find(order.begin(), order.end(), m);
     const bool taken = std::any_of(here, order.end(), [&](size_t inner) {
       return inner != m && value.placement[inner] == Place::shard(static_cast<int>(d));

@@ -18,6 +18,21 @@ bool is_scalar_node(const Program& program, const Node& node) {
   return !node.outputs.empty() && program.type(node.outputs[0]).is_scalar();
 }
 
+// Forward nodes and what they need: a fused loss reads the seed of its gradient.
+std::vector<bool> forward_nodes(const Program& program) {
+  std::vector<bool> forward(program.nodes.size(), false);
+  std::vector<bool> wanted(program.values.size(), false);
+  for (size_t n = program.nodes.size(); n-- > 0;) {
+    const Node& node = program.nodes[n];
+    forward[n] = node.phase != Phase::backward ||
+                 std::any_of(node.outputs.begin(), node.outputs.end(),
+                             [&](ValueId v) { return wanted[v]; });
+    if (!forward[n]) continue;
+    for (const ValueId v : node.inputs) wanted[v] = true;
+  }
+  return forward;
+}
+
 // Backward nodes whose results another stage waits for, and what they need.
 std::vector<bool> urgent_nodes(const Program& program) {
   std::vector<bool> urgent(program.nodes.size(), false);
@@ -36,10 +51,10 @@ std::vector<bool> urgent_nodes(const Program& program) {
 class Splitter {
  public:
   Splitter(const Program& program, bool separate_weights) : p_(program) {
+    const auto forward = forward_nodes(program);
     const auto urgent = urgent_nodes(program);
     for (size_t n = 0; n < program.nodes.size(); ++n) {
-      const bool backward = program.nodes[n].phase == Phase::backward;
-      actions_.push_back(!backward                        ? Action::forward
+      actions_.push_back(forward[n]                       ? Action::forward
                          : separate_weights && !urgent[n] ? Action::weight
                                                           : Action::backward);
     }

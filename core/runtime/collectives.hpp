@@ -1,8 +1,10 @@
-// What the executor asks of communication: one blocking call per communication node. Back ends:
-// comm plugins over processes, and threads of one process in tests.
+// What a rank asks of communication: one call per communication node of its programs, and small
+// exchanges between hosts. Back ends: comm plugins over processes, and threads of one process in
+// tests.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "graph/op.hpp"
@@ -26,7 +28,14 @@ struct Collective {
 class Collectives {
  public:
   virtual ~Collectives() = default;
+  // Returns when `recv` holds the result; a send returns at once and reads its memory until
+  // complete_send has returned.
   virtual Status run(const Collective& what, const void* send, void* recv) = 0;
+  // Nothing is under way from this memory: returns at once.
+  virtual Status complete_send(const void* send) = 0;
+  // Host memory of every rank on the axis, `values` of each, in the order of coordinates.
+  virtual Status gather(std::string_view axis, std::string_view name,
+                        std::span<const double> values, std::span<double> all) = 0;
 };
 
 }  // namespace megatron::runtime

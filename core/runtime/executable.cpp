@@ -94,8 +94,6 @@ Status Executable::prepare(NodeId id, const DeviceView& device) {
   for (const ValueId v : node.inputs) {
     (program_.type(v).is_scalar() ? step.scalar_inputs : step.tensor_inputs).push_back(v);
   }
-  step.inputs.resize(step.tensor_inputs.size());
-  step.outputs.resize(node.outputs.size());
   step.scalars.resize(step.scalar_inputs.size());
   step.communicates = is_communication(*node.op);
   if (step.communicates) {
@@ -129,28 +127,31 @@ Status Executable::prepare(NodeId id, const DeviceView& device) {
   return {};
 }
 
-Status Executable::bind(void* scratch, const Homes& homes) {
-  addresses_.assign(program_.values.size(), nullptr);
+Result<size_t> Executable::bind(void* scratch, const Homes& homes) {
+  Binding binding;
+  binding.addresses.assign(program_.values.size(), nullptr);
   for (ValueId v = 0; v < program_.values.size(); ++v) {
     const Value& value = program_.values[v];
     const Value& home = value.into != kNone ? program_.values[value.into] : value;
     if (home.kind == ValueKind::parameter || home.kind == ValueKind::state) {
       const auto it = homes.find(home.name);
       if (it == homes.end()) return internal_error(text("'", home.name, "' has no memory"));
-      addresses_[v] = it->second;
+      binding.addresses[v] = it->second;
     } else if (plan_.offsets[v] >= 0) {
-      addresses_[v] = static_cast<char*>(scratch) + plan_.offsets[v];
+      binding.addresses[v] = static_cast<char*>(scratch) + plan_.offsets[v];
     }
   }
-  for (auto& step : steps_) {
-    for (size_t i = 0; i < step.inputs.size(); ++i)
-      step.inputs[i] = addresses_[step.tensor_inputs[i]];
-    const auto& outputs = program_.nodes[step.node].outputs;
-    for (size_t o = 0; o < outputs.size(); ++o) step.outputs[o] = addresses_[outputs[o]];
+  for (const auto& step : steps_) {
+    Operands operands;
+    for (const ValueId v : step.tensor_inputs) operands.inputs.push_back(binding.addresses[v]);
+    for (const ValueId v : program_.nodes[step.node].outputs)
+      operands.outputs.push_back(binding.addresses[v]);
     const int64_t offset = plan_.workspace_offsets[step.node];
-    step.workspace = offset >= 0 ? static_cast<char*>(scratch) + offset : nullptr;
+    if (offset >= 0) operands.workspace = static_cast<char*>(scratch) + offset;
+    binding.operands.push_back(std::move(operands));
   }
-  return {};
+  bindings_.push_back(std::move(binding));
+  return bindings_.size() - 1;
 }
 
 bool Executable::has_scalar(std::string_view name) const {
@@ -163,12 +164,13 @@ void Executable::set_scalar(std::string_view name, double value) {
   scalar_values_[it->second] = value;
 }
 
-Status Executable::feed(ValueId input, const void* host) {
-  return device_.upload(addresses_[input], host,
+Status Executable::feed(ValueId input, const void* host, size_t binding) {
+  return device_.upload(bindings_[binding].addresses[input], host,
                         static_cast<uint64_t>(program_.type(input).bytes()));
 }
 
-Status Executable::run(const mgt_rng_key& rng) {
+Status Executable::run(const mgt_rng_key& rng, size_t binding) {
+  MGT_RETURN_IF_ERROR(complete_sends(binding));
   for (const NodeId n : scalar_nodes_) {
     const Node& node = program_.nodes[n];
     std::array<double, kMaxScalarOperands> operands{};
@@ -178,13 +180,15 @@ Status Executable::run(const mgt_rng_key& rng) {
     if (!result.ok()) return result.status();
     scalar_values_[node.outputs[0]] = *result;
   }
-  for (auto& step : steps_) {
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    Step& step = steps_[i];
+    const Operands& operands = bindings_[binding].operands[i];
     if (!profiling_) {
-      MGT_RETURN_IF_ERROR(launch(step, rng));
+      MGT_RETURN_IF_ERROR(launch(step, operands, rng));
       continue;
     }
     const auto start = std::chrono::steady_clock::now();
-    MGT_RETURN_IF_ERROR(launch(step, rng));
+    MGT_RETURN_IF_ERROR(launch(step, operands, rng));
     MGT_RETURN_IF_ERROR(device_.synchronize());
     step.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     ++step.calls;
@@ -192,16 +196,27 @@ Status Executable::run(const mgt_rng_key& rng) {
   return device_.synchronize();
 }
 
-Status Executable::launch(Step& step, const mgt_rng_key& rng) {
+Status Executable::complete_sends(size_t binding) {
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    if (!steps_[i].communicates || steps_[i].collective.op != "send") continue;
+    auto status = collectives_->complete_send(bindings_[binding].operands[i].inputs[0]);
+    if (!status.ok()) return failure(steps_[i], std::move(status));
+  }
+  return {};
+}
+
+Status Executable::launch(Step& step, const Operands& operands, const mgt_rng_key& rng) {
   if (step.communicates) {
     MGT_RETURN_IF_ERROR(device_.synchronize());
-    auto status = collectives_->run(step.collective, step.inputs.empty() ? nullptr : step.inputs[0],
-                                    step.outputs.empty() ? nullptr : step.outputs[0]);
+    auto status =
+        collectives_->run(step.collective, operands.inputs.empty() ? nullptr : operands.inputs[0],
+                          operands.outputs.empty() ? nullptr : operands.outputs[0]);
     return status.ok() ? Status() : failure(step, std::move(status));
   }
   for (size_t i = 0; i < step.scalars.size(); ++i)
     step.scalars[i] = scalar_values_[step.scalar_inputs[i]];
-  auto status = step.kernel.launch(step.inputs, step.outputs, step.scalars, step.workspace, &rng);
+  auto status =
+      step.kernel.launch(operands.inputs, operands.outputs, step.scalars, operands.workspace, &rng);
   return status.ok() ? Status() : failure(step, std::move(status));
 }
 
@@ -212,16 +227,16 @@ Status Executable::failure(const Step& step, Status status) const {
                                         " in program '", program_.name, "'"));
 }
 
-Status Executable::fetch(ValueId value, void* host) const {
-  return device_.download(host, addresses_[value],
+Status Executable::fetch(ValueId value, void* host, size_t binding) const {
+  return device_.download(host, bindings_[binding].addresses[value],
                           static_cast<uint64_t>(program_.type(value).bytes()));
 }
 
-Result<double> Executable::fetch_number(ValueId value) const {
+Result<double> Executable::fetch_number(ValueId value, size_t binding) const {
   float number = 0;
   MGT_CHECK(program_.type(value).rank() == 0 && program_.type(value).dtype == DType::f32,
             program_.values[value].name);
-  MGT_RETURN_IF_ERROR(fetch(value, &number));
+  MGT_RETURN_IF_ERROR(fetch(value, &number, binding));
   return static_cast<double>(number);
 }
 

@@ -1,5 +1,6 @@
-// A program bound to a device: kernels prepared, memory planned, pointers resolved. Running one
-// allocates nothing.
+// A program bound to a device: kernels prepared, memory planned, pointers resolved. It may be bound
+// to several sets of memory (the micro-batches that a pipeline stage has in flight); kernels are
+// shared. Running one allocates nothing.
 #pragma once
 
 #include <map>
@@ -38,16 +39,20 @@ class Executable {
   const MemoryPlan& plan() const { return plan_; }
 
   // Resolves every pointer: `scratch` has plan().scratch_bytes, `homes` every parameter and state.
-  Status bind(void* scratch, const Homes& homes);
+  // Returns the number of the binding, 0 for the first.
+  Result<size_t> bind(void* scratch, const Homes& homes);
 
   // Before a run: the scalar's value; CHECKs that the program reads it. `has_scalar` asks first.
   void set_scalar(std::string_view name, double value);
   bool has_scalar(std::string_view name) const;
-  Status feed(graph::ValueId input, const void* host);
-  Status run(const mgt_rng_key& rng);
+  Status feed(graph::ValueId input, const void* host, size_t binding = 0);
+  Status run(const mgt_rng_key& rng, size_t binding = 0);
   // After a run: the value of an output, a loss sum or count. Bytes of its type.
-  Status fetch(graph::ValueId value, void* host) const;
-  Result<double> fetch_number(graph::ValueId value) const;
+  Status fetch(graph::ValueId value, void* host, size_t binding = 0) const;
+  Result<double> fetch_number(graph::ValueId value, size_t binding = 0) const;
+  // Waits until the messages that the last run of a binding sent have left its memory; the next run
+  // of the binding does so itself.
+  Status complete_sends(size_t binding = 0);
 
   void enable_profile() { profiling_ = true; }
   std::vector<OpProfile> profile() const;
@@ -60,10 +65,7 @@ class Executable {
     KernelHandle kernel;
     std::vector<graph::ValueId> tensor_inputs;
     std::vector<graph::ValueId> scalar_inputs;
-    std::vector<void*> inputs;
-    std::vector<void*> outputs;
     std::vector<double> scalars;
-    void* workspace = nullptr;
     bool communicates = false;
     Collective collective;
     double flops = 0;
@@ -71,8 +73,19 @@ class Executable {
     int64_t calls = 0;
   };
 
+  // Pointers of one step.
+  struct Operands {
+    std::vector<void*> inputs;
+    std::vector<void*> outputs;
+    void* workspace = nullptr;
+  };
+  struct Binding {
+    std::vector<void*> addresses;    // of each value
+    std::vector<Operands> operands;  // of each step
+  };
+
   Status prepare(graph::NodeId node, const DeviceView& device);
-  Status launch(Step& step, const mgt_rng_key& rng);
+  Status launch(Step& step, const Operands& operands, const mgt_rng_key& rng);
   Status failure(const Step& step, Status status) const;
 
   graph::Program program_;
@@ -83,7 +96,7 @@ class Executable {
   std::vector<double> scalar_values_;  // of each value
   std::map<std::string, graph::ValueId, std::less<>> scalars_;
   MemoryPlan plan_;
-  std::vector<void*> addresses_;  // of each value
+  std::vector<Binding> bindings_;
   bool profiling_ = false;
   double flops_ = 0;
 };

@@ -1,15 +1,10 @@
 #include "train/engine.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
-#include "graph/op.hpp"
-#include "graph/rewrite.hpp"
 #include "passes/autodiff.hpp"
-#include "passes/cleanup.hpp"
-#include "passes/partition.hpp"
-#include "passes/pipeline.hpp"
+#include "passes/split_actions.hpp"
 #include "train/initialize.hpp"
 
 namespace megatron::train {
@@ -19,14 +14,40 @@ using namespace graph;  // NOLINT(google-build-using-namespace)
 
 int64_t align_page(int64_t bytes) { return (bytes + 4095) / 4096 * 4096; }
 
-// "tokens#1" is another placement of the field "tokens".
-std::string_view field_of(std::string_view input) { return input.substr(0, input.find('#')); }
+int64_t bytes_of(const std::vector<PersistentTensor>& tensors) {
+  int64_t bytes = 0;
+  for (const auto& t : tensors) bytes += t.shares.empty() ? align_page(t.local.bytes()) : 0;
+  return bytes;
+}
+
+// States that hold what a pass leaves for a later one, with their sizes.
+std::map<std::string, int64_t> saved_values(std::initializer_list<const Program*> passes) {
+  std::map<std::string, int64_t> out;
+  for (const Program* program : passes) {
+    for (const ValueId v : program->states) {
+      const Value& value = program->values[v];
+      if (value.name.starts_with(passes::kSavedPrefix)) out[value.name] = value.type.bytes();
+    }
+  }
+  return out;
+}
 
 }  // namespace
 
+Engine::Engine(const EngineRequest& request)
+    : request_(request),
+      instance_axis_(instance_axis(request.layout)),
+      sums_(request_.layout, request.layout.coordinates(request.rank), request.collectives) {
+  if (const auto axis = request_.layout.axis(instance_axis_)) {
+    first_micro_batch_ = request_.layout.coordinates(request_.rank)[*axis] * request_.micro_batches;
+  }
+}
+
 Result<std::unique_ptr<Engine>> Engine::create(const EngineRequest& request) {
   std::unique_ptr<Engine> engine(new Engine(request));
-  MGT_RETURN_IF_ERROR(engine->build());
+  MGT_ASSIGN_OR_RETURN(engine->programs_, build_rank_programs(engine->request_));
+  MGT_RETURN_IF_ERROR(engine->compile());
+  MGT_RETURN_IF_ERROR(engine->allocate());
   return engine;
 }
 
@@ -34,233 +55,121 @@ Engine::~Engine() {
   if (arena_ != nullptr) request_.device.free(arena_);
 }
 
-Status Engine::build() {
-  coordinates_ = request_.layout.coordinates(request_.rank);
-  if (request_.train || request_.evaluate) {
-    MGT_ASSIGN_OR_RETURN(Program loss,
-                         build_model_program(request_.model, "loss", request_.micro_batch_size));
-    if (loss.losses.empty()) {
-      return invalid_argument("the model's program 'loss' has no loss term", {},
-                              "call Builder::loss in the model plugin");
-    }
-    for (const ValueId v : loss.inputs) inputs_.push_back(loss.values[v]);
-    for (const auto& l : loss.losses) {
-      loss_names_.push_back(l.name);
-      loss_weights_.push_back(l.weight);
-    }
-    if (request_.train) MGT_RETURN_IF_ERROR(build_training(loss));
-    if (request_.evaluate) {
-      Program eval = std::move(loss);
-      eval.name = "eval";
-      MGT_RETURN_IF_ERROR(passes::strip_dropout(eval));
-      MGT_ASSIGN_OR_RETURN(eval_, compile(eval, false));
-    }
+Result<Engine::Unit> Engine::compile(const Program& program) const {
+  Unit unit;
+  if (program.nodes.empty()) return unit;
+  MGT_ASSIGN_OR_RETURN(unit.executable, runtime::Executable::compile(program, request_.device,
+                                                                     request_.collectives));
+  const Program& p = unit.executable->program();
+  for (const ValueId v : p.inputs) {
+    const Value& value = p.values[v];
+    Unit::Input input{v, std::string(field_of(value.name)), {}, dtype_size(value.type.dtype)};
+    const bool whole = std::all_of(value.maps.begin(), value.maps.end(),
+                                   [](const IndexMap& map) { return map.is_identity(); });
+    if (!whole) input.runs = passes::runs_of(value.maps);
+    unit.inputs.push_back(std::move(input));
   }
-  if (request_.logits_length > 0) {
-    MGT_ASSIGN_OR_RETURN(Program logits,
-                         build_model_program(request_.model, "logits", 1, request_.logits_length));
-    MGT_RETURN_IF_ERROR(passes::strip_dropout(logits));
-    MGT_ASSIGN_OR_RETURN(logits_, compile(logits, true));
-  }
-  return allocate();
+  return unit;
 }
 
-// The loss program with the counts as its only results.
-Status Engine::build_counts(const Program& loss) {
-  Program counts = loss;
-  counts.name = "counts";
-  for (const auto& term : counts.losses) counts.outputs.push_back({term.name, term.count});
-  counts.losses.clear();
-  MGT_RETURN_IF_ERROR(passes::eliminate_dead_nodes(counts));
-  for (const Node& node : counts.nodes) {
-    for (const ValueId v : node.inputs) {
-      if (counts.values[v].kind != ValueKind::parameter) continue;
-      return invalid_argument(
-          text("the count of a loss term depends on parameter '", counts.values[v].name, "'"),
-          "gradients are scaled by the count of the whole batch before the first backward pass",
-          "compute the count from the program's inputs alone");
-    }
+Status Engine::compile() {
+  for (size_t c = 0; c < programs_.chunks.size(); ++c) {
+    const ChunkPrograms& from = programs_.chunks[c];
+    Chunk chunk;
+    MGT_ASSIGN_OR_RETURN(chunk.forward, compile(from.forward));
+    MGT_ASSIGN_OR_RETURN(chunk.backward, compile(from.backward));
+    MGT_ASSIGN_OR_RETURN(chunk.weight, compile(from.weight));
+    MGT_ASSIGN_OR_RETURN(chunk.evaluate, compile(from.evaluate));
+    if (chunk.forward) chunk.slots = slots_of(programs_.schedule, static_cast<int64_t>(c));
+    chunks_.push_back(std::move(chunk));
   }
-  MGT_ASSIGN_OR_RETURN(counts_, compile(drop_unused(std::move(counts)), false));
-  return {};
-}
-
-Status Engine::build_training(const Program& loss) {
-  MGT_RETURN_IF_ERROR(build_counts(loss));
-  Program forward = loss;
-  forward.name = "train";
-  MGT_ASSIGN_OR_RETURN(const Program train, passes::differentiate(std::move(forward)));
-  MGT_ASSIGN_OR_RETURN(train_, compile(train, false));
-  MGT_ASSIGN_OR_RETURN(const Program norm, build_gradient_norm(train));
-  MGT_ASSIGN_OR_RETURN(norm_, compile(norm, true));
-  if (request_.optimizer.table == nullptr) return {};
-  MGT_ASSIGN_OR_RETURN(const UpdateProgram update, build_update(train, request_.optimizer));
-  MGT_ASSIGN_OR_RETURN(update_, compile(update.program, true));
-  for (auto& state : optimizer_states_) {
-    const auto it = std::find_if(update.states.begin(), update.states.end(),
-                                 [&](const OptimizerState& s) { return s.name == state.name; });
-    MGT_CHECK(it != update.states.end(), state.name);
-    initial_states_.push_back(it->initial);
+  MGT_ASSIGN_OR_RETURN(counts_, compile(programs_.counts));
+  MGT_ASSIGN_OR_RETURN(reduce_, compile(programs_.reduce));
+  MGT_ASSIGN_OR_RETURN(update_, compile(programs_.update));
+  MGT_ASSIGN_OR_RETURN(logits_, compile(programs_.logits));
+  for (const auto& term : programs_.losses)
+    seed_scalars_.push_back(text(passes::kGradSeedPrefix, term.name));
+  const auto& order = programs_.parameter_order;
+  for (const auto& norm : programs_.norms) {
+    const auto it = std::find(order.begin(), order.end(), norm.parameter);
+    norm_index_.push_back(static_cast<size_t>(it - order.begin()));
   }
   return {};
 }
 
-Result<std::unique_ptr<runtime::Executable>> Engine::compile(const Program& logical,
-                                                             bool whole_outputs) {
-  passes::PartitionRequest request;
-  request.layout = &request_.layout;
-  request.coordinates = coordinates_;
-  request.states = placements_;
-  request.whole_outputs = whole_outputs;
-  MGT_ASSIGN_OR_RETURN(auto partitioned, passes::partition(logical, request));
-  MGT_RETURN_IF_ERROR(passes::run_passes(partitioned.program, passes::optimisation_passes()));
-  remember(logical, partitioned.program, partitioned.placements);
-  return runtime::Executable::compile(std::move(partitioned.program), request_.device,
-                                      request_.collectives);
-}
-
-// Lists parameters and states when the first program names them.
-void Engine::remember(const Program& logical, const Program& local,
-                      const std::map<std::string, passes::Placement, std::less<>>& placements) {
-  for (const Value& value : local.values) {
-    if (value.kind != ValueKind::parameter && value.kind != ValueKind::state) continue;
-    if (placements_.contains(value.name)) continue;
-    const auto placement = placements.find(value.name);
-    MGT_CHECK(placement != placements.end(), value.name);
-    PersistentTensor tensor;
-    tensor.name = value.name;
-    tensor.logical = logical.values[logical.find(value.name)].type;
-    tensor.local = value.type;
-    tensor.placement = placement->second;
-    tensor.runs =
-        passes::local_runs(request_.layout, coordinates_, tensor.logical, tensor.placement);
-    placements_[value.name] = placement->second;
-    const bool gradient = value.name.starts_with(passes::kGradientPrefix);
-    if (value.kind == ValueKind::parameter) {
-      const auto p = std::find_if(
-          local.parameters.begin(), local.parameters.end(),
-          [&](const Parameter& q) { return local.values[q.value].name == value.name; });
-      initializers_.push_back(p->init);
-      parameters_.push_back(std::move(tensor));
-    } else {
-      (gradient ? gradients_ : optimizer_states_).push_back(std::move(tensor));
-    }
-  }
-}
-
-Status Engine::allocate() {
-  const auto size = [](const std::vector<PersistentTensor>& tensors) {
-    return std::accumulate(
-        tensors.begin(), tensors.end(), int64_t{0},
-        [](int64_t n, const PersistentTensor& t) { return n + align_page(t.local.bytes()); });
+void Engine::each_unit(const std::function<void(const Unit&)>& body) const {
+  const auto visit = [&](const Unit& unit) {
+    if (unit) body(unit);
   };
-  memory_ = {size(parameters_), size(gradients_), size(optimizer_states_), 0};
-  const auto programs = {counts_.get(), train_.get(), norm_.get(),
-                         update_.get(), eval_.get(),  logits_.get()};
-  for (const auto* program : programs) {
-    if (program != nullptr)
-      memory_.scratch = std::max(memory_.scratch, align_page(program->plan().scratch_bytes));
+  for (const auto& c : chunks_) {
+    for (const auto* unit : {&c.forward, &c.backward, &c.weight, &c.evaluate}) visit(*unit);
   }
+  for (const auto* unit : {&counts_, &reduce_, &update_, &logits_}) visit(*unit);
+}
+
+// One arena: weights, gradients, optimizer states, activations in flight, and the scratch that all
+// programs use in turn.
+Status Engine::allocate() {
+  RankPrograms& p = programs_;
+  memory_.parameters = bytes_of(p.parameters);
+  memory_.gradients = bytes_of(p.gradients) + bytes_of(p.reduced);
+  memory_.optimizer_states = bytes_of(p.optimizer_states);
+  for (size_t c = 0; c < chunks_.size(); ++c) {
+    const ChunkPrograms& passes = p.chunks[c];
+    for (const auto& [name, bytes] :
+         saved_values({&passes.forward, &passes.backward, &passes.weight}))
+      memory_.activations += chunks_[c].slots * align_page(bytes);
+  }
+  each_unit([&](const Unit& unit) {
+    memory_.scratch = std::max(memory_.scratch, align_page(unit.executable->plan().scratch_bytes));
+  });
   MGT_ASSIGN_OR_RETURN(arena_, request_.device.allocate(static_cast<uint64_t>(memory_.total())));
+
   char* at = static_cast<char*>(arena_);
   runtime::Homes homes;
-  for (auto* tensors : {&parameters_, &gradients_, &optimizer_states_}) {
+  for (auto* tensors : {&p.parameters, &p.gradients, &p.reduced, &p.optimizer_states}) {
     for (auto& tensor : *tensors) {
-      tensor.home = at;
-      homes[tensor.name] = at;
-      at += align_page(tensor.local.bytes());
+      tensor.home = tensor.shares.empty() ? at : homes.at(tensor.shares);
+      homes[tensor.name] = tensor.home;
+      if (tensor.shares.empty()) at += align_page(tensor.local.bytes());
     }
   }
+  char* const scratch = static_cast<char*>(arena_) + memory_.total() - memory_.scratch;
   // Padding must be zero and stay so; scratch needs no value.
   MGT_RETURN_IF_ERROR(
-      request_.device.zero(arena_, static_cast<uint64_t>(at - static_cast<char*>(arena_))));
-  for (auto* program : programs) {
-    if (program != nullptr) MGT_RETURN_IF_ERROR(program->bind(at, homes));
+      request_.device.zero(arena_, static_cast<uint64_t>(scratch - static_cast<char*>(arena_))));
+  for (size_t c = 0; c < chunks_.size(); ++c) {
+    Chunk& chunk = chunks_[c];
+    const auto saved =
+        saved_values({&p.chunks[c].forward, &p.chunks[c].backward, &p.chunks[c].weight});
+    for (int64_t slot = 0; slot < chunk.slots; ++slot) {
+      for (const auto& [name, bytes] : saved) {
+        homes[name] = at;
+        at += align_page(bytes);
+      }
+      for (auto* unit : {&chunk.forward, &chunk.backward, &chunk.weight}) {
+        if (*unit) MGT_RETURN_IF_ERROR(unit->executable->bind(scratch, homes).status());
+      }
+    }
+    if (chunk.evaluate)
+      MGT_RETURN_IF_ERROR(chunk.evaluate.executable->bind(scratch, homes).status());
+  }
+  for (auto* unit : {&counts_, &reduce_, &update_, &logits_}) {
+    if (*unit) MGT_RETURN_IF_ERROR(unit->executable->bind(scratch, homes).status());
   }
   return {};
 }
 
 Status Engine::initialize_parameters() {
   std::vector<float> local;
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    local.resize(static_cast<size_t>(parameters_[i].local.elements()));
-    initialize(initializers_[i], request_.seed, parameters_[i].name, parameters_[i].runs, local);
-    MGT_RETURN_IF_ERROR(upload(parameters_[i], local));
-  }
-  for (size_t i = 0; i < optimizer_states_.size(); ++i) {
-    local.resize(static_cast<size_t>(optimizer_states_[i].local.elements()));
-    initialize({MGT_INIT_CONSTANT, initial_states_[i], 0}, 0, optimizer_states_[i].name,
-               optimizer_states_[i].runs, local);
-    MGT_RETURN_IF_ERROR(upload(optimizer_states_[i], local));
+  for (const auto* tensors : {&programs_.parameters, &programs_.optimizer_states}) {
+    for (const auto& tensor : *tensors) {
+      local.resize(static_cast<size_t>(tensor.local.elements()));
+      initialize(tensor.init, request_.seed, tensor.name, tensor.runs, local);
+      MGT_RETURN_IF_ERROR(upload(tensor, local));
+    }
   }
   return {};
-}
-
-Status Engine::run(runtime::Executable& program, const Feed& feed, const mgt_rng_key& rng) {
-  for (const ValueId v : program.program().inputs) {
-    const void* data = feed(field_of(program.program().values[v].name));
-    MGT_CHECK(data != nullptr, program.program().values[v].name);
-    MGT_RETURN_IF_ERROR(program.feed(v, data));
-  }
-  return program.run(rng);
-}
-
-Status Engine::collect_losses(const runtime::Executable& program,
-                              std::vector<LossValue>& losses) const {
-  losses.clear();
-  for (const auto& term : program.program().losses) {
-    MGT_ASSIGN_OR_RETURN(const double sum, program.fetch_number(term.sum));
-    MGT_ASSIGN_OR_RETURN(const double count, program.fetch_number(term.count));
-    losses.push_back({term.name, sum, count, term.weight});
-  }
-  return {};
-}
-
-Status Engine::count_losses(const Feed& feed, std::vector<double>& counts) {
-  MGT_RETURN_IF_ERROR(run(*counts_, feed, {request_.seed, 0, 0}));
-  counts.clear();
-  for (const auto& output : counts_->program().outputs) {
-    MGT_ASSIGN_OR_RETURN(const double count, counts_->fetch_number(output.value));
-    counts.push_back(count);
-  }
-  return {};
-}
-
-Status Engine::forward_backward(const Feed& feed, std::span<const double> seeds, bool first,
-                                uint64_t step, int64_t sample_offset,
-                                std::vector<LossValue>& losses) {
-  MGT_CHECK(seeds.size() == loss_names_.size());
-  for (size_t i = 0; i < seeds.size(); ++i) {
-    const std::string name = text(passes::kGradSeedPrefix, loss_names_[i]);
-    if (train_->has_scalar(name)) train_->set_scalar(name, seeds[i]);
-  }
-  if (train_->has_scalar(passes::kAccumulateScalar))
-    train_->set_scalar(passes::kAccumulateScalar, first ? 0.0 : 1.0);
-  MGT_RETURN_IF_ERROR(run(*train_, feed, {request_.seed, step, sample_offset}));
-  return collect_losses(*train_, losses);
-}
-
-Result<double> Engine::gradient_norm() {
-  MGT_RETURN_IF_ERROR(norm_->run({request_.seed, 0, 0}));
-  MGT_ASSIGN_OR_RETURN(const double squared,
-                       norm_->fetch_number(norm_->program().outputs[0].value));
-  return std::sqrt(squared);
-}
-
-Status Engine::update(double clip_coefficient, double lr, double weight_decay, int64_t step) {
-  const auto set = [&](std::string_view name, double value) {
-    if (update_->has_scalar(name)) update_->set_scalar(name, value);
-  };
-  set(kClipScalar, clip_coefficient);
-  set(kLrScalar, lr);
-  set(kWeightDecayScalar, weight_decay);
-  set(kStepScalar, static_cast<double>(step));
-  return update_->run({request_.seed, static_cast<uint64_t>(step), 0});
-}
-
-Status Engine::evaluate(const Feed& feed, std::vector<LossValue>& losses) {
-  MGT_RETURN_IF_ERROR(run(*eval_, feed, {request_.seed, 0, 0}));
-  return collect_losses(*eval_, losses);
 }
 
 Status Engine::logits(std::span<const int32_t> tokens, std::vector<float>& out) {
@@ -270,15 +179,16 @@ Status Engine::logits(std::span<const int32_t> tokens, std::vector<float>& out) 
   std::copy(tokens.begin(), tokens.end(), ids.begin());
   std::vector<int32_t> positions(length);
   std::iota(positions.begin(), positions.end(), 0);
-  const auto feed = [&](std::string_view name) -> const void* {
+  const auto feed = [&](int64_t, std::string_view name) -> const void* {
     if (name == "tokens") return ids.data();
     return name == "position_ids" ? positions.data() : nullptr;
   };
-  MGT_RETURN_IF_ERROR(run(*logits_, feed, {request_.seed, 0, 0}));
+  MGT_RETURN_IF_ERROR(run(logits_, feed, 0, 0, 0));
   // [1, length, rows in memory]: the vocabulary's padding stays behind.
-  const Value& result = logits_->program().values[logits_->program().outputs[0].value];
+  const Program& program = logits_.executable->program();
+  const Value& result = program.values[program.outputs[0].value];
   std::vector<float> padded(static_cast<size_t>(result.type.elements()));
-  MGT_RETURN_IF_ERROR(logits_->fetch(logits_->program().outputs[0].value, padded.data()));
+  MGT_RETURN_IF_ERROR(logits_.executable->fetch(program.outputs[0].value, padded.data()));
   const auto stride = static_cast<size_t>(result.type.dims.back().size);
   const auto vocab =
       result.maps.empty() ? stride : static_cast<size_t>(result.maps.back().global_size());
@@ -300,12 +210,17 @@ Status Engine::upload(const PersistentTensor& tensor, std::span<const float> loc
   return request_.device.upload(tensor.home, local.data(), local.size_bytes());
 }
 
-int64_t Engine::parameter_count() const {
-  return std::accumulate(
-      parameters_.begin(), parameters_.end(), int64_t{0},
-      [](int64_t n, const PersistentTensor& t) { return n + t.logical.elements(); });
+std::vector<runtime::Executable*> Engine::step_executables() {
+  std::vector<runtime::Executable*> out;
+  for (auto& c : chunks_) {
+    for (auto* unit : {&c.forward, &c.backward, &c.weight}) {
+      if (*unit) out.push_back(unit->executable.get());
+    }
+  }
+  for (auto* unit : {&counts_, &reduce_, &update_}) {
+    if (*unit) out.push_back(unit->executable.get());
+  }
+  return out;
 }
-
-double Engine::train_flops() const { return train_ != nullptr ? train_->flops() : 0; }
 
 }  // namespace megatron::train

@@ -46,46 +46,21 @@ class Loop {
     return hooks_.stop != nullptr && hooks_.stop->load(std::memory_order_relaxed);
   }
 
-  // The gradient of each loss term's mean over the global batch: weight / count, zero where nothing
-  // counts.
-  Result<std::vector<double>> seeds(const std::vector<MicroBatch>& batches,
-                                    std::vector<double>& counts) {
-    counts.assign(engine_.loss_names().size(), 0.0);
-    std::vector<double> one;
-    for (const auto& batch : batches) {
-      MGT_RETURN_IF_ERROR(engine_.count_losses(feed(batch), one));
-      for (size_t i = 0; i < one.size(); ++i) counts[i] += one[i];
-    }
-    std::vector<double> out(counts.size());
-    for (size_t i = 0; i < out.size(); ++i)
-      out[i] = counts[i] > 0 ? engine_.loss_weight(i) / counts[i] : 0.0;
-    return out;
-  }
-
-  static Engine::Feed feed(const MicroBatch& batch) {
-    return [&batch](std::string_view name) { return batch.field(name); };
+  static Engine::Feed feed(const std::vector<MicroBatch>& batches) {
+    return [&batches](int64_t m, std::string_view field) {
+      return batches[static_cast<size_t>(m)].field(field);
+    };
   }
 
   Status step() {
     const auto start = Clock::now();
     const int64_t iteration = state_.iteration + 1;
     MGT_ASSIGN_OR_RETURN(const auto* batches, train_.next(state_.consumed_samples));
-    std::vector<double> counts;
-    MGT_ASSIGN_OR_RETURN(const auto grad_seeds, seeds(*batches, counts));
-    std::vector<double> sums(counts.size(), 0.0);
-    int64_t sample = 0;  // within the global batch
-    for (size_t m = 0; m < batches->size(); ++m) {
-      MGT_RETURN_IF_ERROR(engine_.forward_backward(feed((*batches)[m]), grad_seeds, m == 0,
-                                                   static_cast<uint64_t>(iteration), sample,
-                                                   losses_));
-      for (size_t i = 0; i < losses_.size(); ++i) sums[i] += losses_[i].sum;
-      sample += o_.micro_batch_size;
-    }
+    MGT_RETURN_IF_ERROR(
+        engine_.forward_backward(feed(*batches), static_cast<uint64_t>(iteration), losses_));
     IterationRecord record;
-    for (size_t i = 0; i < sums.size(); ++i) {
-      record.losses[engine_.loss_names()[i]] = counts[i] > 0 ? sums[i] / counts[i] : 0.0;
-    }
-    MGT_ASSIGN_OR_RETURN(record.grad_norm, engine_.gradient_norm());
+    for (const auto& loss : losses_) record.losses[loss.name] = loss.mean();
+    MGT_ASSIGN_OR_RETURN(record.grad_norm, engine_.reduce_gradients());
     MGT_RETURN_IF_ERROR(check_finite(iteration, record));
     record.learning_rate = o_.lr.at(state_.consumed_samples);
     const double coefficient =
@@ -119,21 +94,12 @@ class Loop {
 
   Status evaluate(LoopResult& result) {
     if (valid_ == nullptr || o_.eval_iters == 0) return {};
-    std::vector<double> sums(engine_.loss_names().size(), 0.0);
-    std::vector<double> counts(sums.size(), 0.0);
+    std::vector<LossValue> losses;
     for (int64_t i = 0; i < o_.eval_iters; ++i) {
       MGT_ASSIGN_OR_RETURN(const auto* batches, valid_->next(i * o_.global_batch_size));
-      for (const auto& batch : *batches) {
-        MGT_RETURN_IF_ERROR(engine_.evaluate(feed(batch), losses_));
-        for (size_t k = 0; k < losses_.size(); ++k) {
-          sums[k] += losses_[k].sum;
-          counts[k] += losses_[k].count;
-        }
-      }
+      MGT_RETURN_IF_ERROR(engine_.evaluate(feed(*batches), losses));
     }
-    for (size_t k = 0; k < sums.size(); ++k) {
-      result.validation[engine_.loss_names()[k]] = counts[k] > 0 ? sums[k] / counts[k] : 0.0;
-    }
+    for (const auto& loss : losses) result.validation[loss.name] = loss.mean();
     return reporter_.validation("validation", state_.iteration, result.validation);
   }
 

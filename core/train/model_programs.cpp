@@ -11,23 +11,14 @@ namespace {
 
 using namespace graph;  // NOLINT(google-build-using-namespace)
 
-// Names of the gradient states of a parameter, in the order of use.
-std::vector<std::string> gradient_states(const Program& train, std::string_view parameter) {
-  const std::string single = text(passes::kGradientPrefix, parameter);
-  if (train.find(single) != kNone) return {single};
-  std::vector<std::string> names;
-  for (int use = 0; train.find(text(single, "@", use)) != kNone; ++use)
-    names.push_back(text(single, "@", use));
-  return names;
-}
-
-// Calls `body(name, type, gradient state names)` for each trainable parameter.
+// Calls `body(name, type)` for each trainable one of `parameters`, in the model's order.
 template <class Body>
-Status for_each_trainable(const Program& train, Body&& body) {
+Status for_each_trainable(const Program& train, const std::set<std::string>& parameters,
+                          Body&& body) {
   for (const auto& p : train.parameters) {
-    if (!p.trainable) continue;
     const Value& value = train.values[p.value];
-    MGT_RETURN_IF_ERROR(body(value.name, value.type, gradient_states(train, value.name)));
+    if (p.trainable && parameters.contains(value.name))
+      MGT_RETURN_IF_ERROR(body(value.name, value.type));
   }
   return {};
 }
@@ -87,30 +78,35 @@ Result<Program> build_model_program(const ModelView& model, std::string_view nam
   return std::move(builder).finish();
 }
 
-Result<Program> build_gradient_norm(const Program& train) {
-  ProgramBuilder b("gradient_norm");
+std::vector<std::string> gradient_states(const Program& train, std::string_view parameter) {
+  const std::string single = text(passes::kGradientPrefix, parameter);
+  if (train.find(single) != kNone) return {single};
+  std::vector<std::string> names;
+  for (int use = 0; train.find(text(single, "@", use)) != kNone; ++use)
+    names.push_back(text(single, "@", use));
+  return names;
+}
+
+Result<Program> build_reduce(const Program& train, const std::set<std::string>& parameters) {
+  ProgramBuilder b("reduce");
   b.set_phase(Phase::update);
-  std::vector<ValueId> squares;
   MGT_RETURN_IF_ERROR(for_each_trainable(
-      train,
-      [&](const std::string&, const Type& type, const std::vector<std::string>& states) -> Status {
+      train, parameters, [&](const std::string& name, const Type& type) -> Status {
         ValueId sum = kNone;
-        ValueId first = kNone;
-        for (const auto& name : states) {
-          MGT_ASSIGN_OR_RETURN(const ValueId g, b.state(name, type));
-          if (first == kNone) first = g;
+        for (const auto& use : gradient_states(train, name)) {
+          MGT_ASSIGN_OR_RETURN(const ValueId g, b.state(use, type));
           sum = sum == kNone ? g : b.op1("add", {sum, g});
         }
-        if (states.size() > 1) b.program().values[sum].into = first;
-        squares.push_back(b.op1("sum_squares", {sum}));
-        return {};
+        MGT_ASSIGN_OR_RETURN(const ValueId home, b.state(text(kReducedPrefix, name), type));
+        const ValueId reduced = b.op1("resolve", {sum});
+        b.program().values[reduced].into = home;
+        return b.output(text(kNormPrefix, name), b.op1("sum_squares", {reduced}));
       }));
-  const ValueId total = b.op1("sum", {b.op1("pack", squares)});
-  MGT_RETURN_IF_ERROR(b.output(kNormOutput, total));
   return std::move(b).finish();
 }
 
-Result<UpdateProgram> build_update(const Program& train, const OptimizerView& optimizer) {
+Result<UpdateProgram> build_update(const Program& train, const OptimizerView& optimizer,
+                                   const std::set<std::string>& parameters) {
   UpdateProgram out;
   ProgramBuilder b("update");
   b.set_phase(Phase::update);
@@ -120,9 +116,7 @@ Result<UpdateProgram> build_update(const Program& train, const OptimizerView& op
   const ValueId weight_decay = b.scalar(kWeightDecayScalar);
   const ValueId step = b.scalar(kStepScalar);
   MGT_RETURN_IF_ERROR(for_each_trainable(
-      train,
-      [&](const std::string& name, const Type& type,
-          const std::vector<std::string>& grads) -> Status {
+      train, parameters, [&](const std::string& name, const Type& type) -> Status {
         std::vector<mgt_dim> dims;
         for (const auto& d : type.dims) dims.push_back({to_abi(d.axis), d.size});
         mgt_parameter_info info;
@@ -144,7 +138,7 @@ Result<UpdateProgram> build_update(const Program& train, const OptimizerView& op
           out.states.push_back({state, name, states[i].initial});
         }
         MGT_ASSIGN_OR_RETURN(const ValueId parameter, b.parameter(name, type, {}));
-        MGT_ASSIGN_OR_RETURN(const ValueId gradient, b.state(grads[0], type));
+        MGT_ASSIGN_OR_RETURN(const ValueId gradient, b.state(text(kReducedPrefix, name), type));
 
         std::vector<mgt_value> new_states(count);
         mgt_update update;

@@ -2,6 +2,7 @@
 // completed. Nothing here knows a layout.
 #pragma once
 
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,16 +28,22 @@ inline constexpr std::string_view kClipScalar = "clip_coefficient";
 inline constexpr std::string_view kLrScalar = "lr";
 inline constexpr std::string_view kWeightDecayScalar = "weight_decay";
 inline constexpr std::string_view kStepScalar = "step";
-// Output of the gradient-norm program: Σ over parameters of ‖gradient‖².
-inline constexpr std::string_view kNormOutput = "grad_norm_squared";
+// State with a parameter's gradient over the global batch, + the parameter's name.
+inline constexpr std::string_view kReducedPrefix = "reduced.";
+// Output of the reduce program with ‖gradient‖², + the parameter's name.
+inline constexpr std::string_view kNormPrefix = "norm.";
 
 // The program that the model calls `program`, as it writes it. seq_length 0 = the model's own.
 Result<graph::Program> build_model_program(const ModelView& model, std::string_view program,
                                            int64_t batch_size, int64_t seq_length = 0);
 
-// Adds up the gradients of a parameter's uses (in the memory of the first) and squares. Parameters
-// come in the model's order, so that the sum is the same in every layout.
-Result<graph::Program> build_gradient_norm(const graph::Program& train);
+// Names of the gradient states of a parameter, in the order of use.
+std::vector<std::string> gradient_states(const graph::Program& train, std::string_view parameter);
+
+// For each of `parameters` that is trainable: the gradients of its uses added up in their order, as
+// "reduced.<parameter>", and the squared norm.
+Result<graph::Program> build_reduce(const graph::Program& train,
+                                    const std::set<std::string>& parameters);
 
 // A state tensor that the optimizer keeps for a parameter.
 struct OptimizerState {
@@ -49,7 +56,8 @@ struct UpdateProgram {
   graph::Program program;
   std::vector<OptimizerState> states;  // in the order of parameters
 };
-// The optimizer's rule for every trainable parameter of the differentiated program.
-Result<UpdateProgram> build_update(const graph::Program& train, const OptimizerView& optimizer);
+// The optimizer's rule for each of `parameters` that is trainable, from its reduced gradient.
+Result<UpdateProgram> build_update(const graph::Program& train, const OptimizerView& optimizer,
+                                   const std::set<std::string>& parameters);
 
 }  // namespace megatron::train

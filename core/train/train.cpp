@@ -165,10 +165,11 @@ Result<LoopResult> run_experiment(Experiment& experiment, PoolServices& services
   request.layout = experiment.layout();
   request.micro_batch_size = loop.micro_batch_size;
   request.seed = static_cast<uint64_t>(experiment.seed());
+  request.micro_batches = loop.global_batch_size / loop.micro_batch_size;
   request.evaluate = loop.eval_iters > 0;
   MGT_ASSIGN_OR_RETURN(auto engine, Engine::create(request));
 
-  const int64_t micro_batches = loop.global_batch_size / loop.micro_batch_size;
+  const int64_t micro_batches = request.micro_batches;
   MGT_ASSIGN_OR_RETURN(
       const auto* train_data,
       experiment.dataset("train", loop.train_iters * loop.global_batch_size, engine->inputs()));
@@ -210,8 +211,8 @@ Result<LoopResult> run_experiment(Experiment& experiment, PoolServices& services
   MGT_ASSIGN_OR_RETURN(const std::string device, request.device.description());
   log::info(fmt::format("device: {}", device));
   log::info(fmt::format("model: {} parameters; {:.3f} TFLOP an iteration",
-                        engine->parameter_count(),
-                        engine->train_flops() * static_cast<double>(micro_batches) / 1e12));
+                        engine->programs().parameter_count,
+                        engine->programs().train_flops * static_cast<double>(micro_batches) / 1e12));
   log::info(
       fmt::format("memory planned: {:.3f} GiB = weights {:.3f} + gradients {:.3f} + optimizer "
                   "{:.3f} + activations {:.3f}",
@@ -225,7 +226,7 @@ Result<LoopResult> run_experiment(Experiment& experiment, PoolServices& services
       {.train_iters = loop.train_iters,
        .log_interval = config.section("train").get<int64_t>("log_interval"),
        .tokens_per_iteration = loop.global_batch_size * seq_tokens,
-       .flops_per_iteration = engine->train_flops() * static_cast<double>(micro_batches),
+       .flops_per_iteration = engine->programs().train_flops * static_cast<double>(micro_batches),
        .metrics_path = directory + "/metrics.jsonl",
        .progress_bar = isatty(STDERR_FILENO) != 0 && isatty(STDOUT_FILENO) != 0});
   MGT_RETURN_IF_ERROR(reporter.open(state.iteration));

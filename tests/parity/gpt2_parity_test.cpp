@@ -41,8 +41,9 @@ struct Size {
 class Gpt2 {
  public:
   Gpt2(const Size& size, const std::string& initial, int64_t vocab_multiple,
-       const std::string& implementation)
-      : model_plugin_(test::load_plugin("model", "gpt")),
+       const std::string& implementation, int64_t micro_batches = 1)
+      : size_(size),
+        model_plugin_(test::load_plugin("model", "gpt")),
         device_plugin_(test::load_plugin("device", "cpu")),
         optimizer_plugin_(test::load_plugin("optimizer", "adamw")),
         model_config_(model_plugin_, {{"num_layers", size.layers},
@@ -70,6 +71,7 @@ class Gpt2 {
     request.layout.axes = {{"data", 1}};
     request.layout.multiples["vocab"] = vocab_multiple;
     request.micro_batch_size = size.batch;
+    request.micro_batches = micro_batches;
     engine_ = value_or_throw(train::Engine::create(request));
     throw_if_error(engine_->initialize_parameters());
     const auto weights = open(initial);
@@ -85,26 +87,25 @@ class Gpt2 {
     }
   }
 
-  // Forward and backward of one micro-batch; returns its sum of losses.
-  double micro_batch(const int32_t* tokens, const int32_t* labels, const float* mask,
-                     const Size& size, double count, bool first) {
+  // Forward and backward of the step's micro-batches, which lie one behind the other; returns the
+  // mean loss.
+  double step(const int32_t* tokens, const int32_t* labels, const float* mask) {
     std::vector<int32_t> positions;
-    for (int64_t i = 0; i < size.batch * size.positions; ++i)
-      positions.push_back(static_cast<int32_t>(i % size.positions));
+    const int64_t elements = size_.batch * size_.positions;
+    for (int64_t i = 0; i < elements; ++i)
+      positions.push_back(static_cast<int32_t>(i % size_.positions));
     std::vector<train::LossValue> losses;
-    const auto feed = [&](std::string_view name) -> const void* {
-      if (name == "tokens") return tokens;
-      if (name == "labels") return labels;
-      if (name == "loss_mask") return mask;
+    const auto feed = [&](int64_t m, std::string_view name) -> const void* {
+      if (name == "tokens") return tokens + m * elements;
+      if (name == "labels") return labels + m * elements;
+      if (name == "loss_mask") return mask + m * elements;
       return positions.data();
     };
-    throw_if_error(
-        engine_->forward_backward(feed, std::vector<double>{1.0 / count}, first, 1, 0, losses));
-    return losses[0].sum;
+    throw_if_error(engine_->forward_backward(feed, 1, losses));
+    return losses[0].mean();
   }
 
-  // Sums the uses' gradients (as the norm program does) and returns the norm.
-  double gradient_norm() { return value_or_throw(engine_->gradient_norm()); }
+  double gradient_norm() { return value_or_throw(engine_->reduce_gradients()); }
   void update(double norm, int64_t step) {
     throw_if_error(engine_->update(std::min(1.0, kClip / (norm + 1e-6)), kLr, kWeightDecay, step));
   }
@@ -114,8 +115,7 @@ class Gpt2 {
   }
   // After gradient_norm(): of all uses together.
   std::vector<float> gradient(const std::string& name) {
-    const auto* single = lookup(engine_->gradients(), "grad." + name);
-    return logical(single != nullptr ? *single : find(engine_->gradients(), "grad." + name + "@0"));
+    return logical(find(engine_->gradients(), "reduced." + name));
   }
   std::vector<std::string> names() const {
     std::vector<std::string> out;
@@ -124,17 +124,11 @@ class Gpt2 {
   }
 
  private:
-  static const train::PersistentTensor* lookup(const std::vector<train::PersistentTensor>& tensors,
-                                               const std::string& name) {
-    for (const auto& t : tensors) {
-      if (t.name == name) return &t;
-    }
-    return nullptr;
-  }
   static const train::PersistentTensor& find(const std::vector<train::PersistentTensor>& tensors,
                                              const std::string& name) {
-    const auto* t = lookup(tensors, name);
-    MGT_CHECK(t != nullptr, name);
+    const auto t = std::find_if(tensors.begin(), tensors.end(),
+                                [&](const auto& candidate) { return candidate.name == name; });
+    MGT_CHECK(t != tensors.end(), name);
     return *t;
   }
   std::vector<float> logical(const train::PersistentTensor& t) {
@@ -147,6 +141,7 @@ class Gpt2 {
     return out;
   }
 
+  const Size size_;
   const mgt_plugin& model_plugin_;
   const mgt_plugin& device_plugin_;
   const mgt_plugin& optimizer_plugin_;
@@ -206,12 +201,9 @@ TEST_P(Gpt2Parity, LossGradientsAndTwentySteps) {
   const auto mask = read<float>(run, "loss_mask");
   const auto losses = read<double>(run, "loss.float64");
   const auto norms = read<double>(run, "grad_norm.float64");
-  double count = 0;
-  for (const float m : mask) count += static_cast<double>(m);
   double worst_loss = 0;
   for (size_t step = 0; step < losses.size(); ++step) {
-    const double loss =
-        model.micro_batch(tokens.data(), labels.data(), mask.data(), size, count, true) / count;
+    const double loss = model.step(tokens.data(), labels.data(), mask.data());
     const double norm = model.gradient_norm();
     const double error = std::abs(loss - losses[step]) / losses[step];
     EXPECT_LE(error, step == 0 ? 1e-6 : 1e-5) << "step " << step;
@@ -234,9 +226,10 @@ TEST_P(Gpt2Parity, LossGradientsAndTwentySteps) {
 }
 
 TEST_P(Gpt2Parity, AccumulatedMicroBatchesAreTheTokenMean) {
+  constexpr size_t kMicroBatches = 4;
   const Size size{2, 16, 2, 12, 53, 2};
   Gpt2 model(size, "gpt2_accumulate/initial.safetensors", GetParam().vocab_multiple,
-             GetParam().implementation);
+             GetParam().implementation, kMicroBatches);
   const auto run = open("gpt2_accumulate/run.safetensors");
   const auto gradients = open("gpt2_accumulate/gradient.safetensors");
   const auto tokens = read<int32_t>(run, "tokens");
@@ -244,19 +237,11 @@ TEST_P(Gpt2Parity, AccumulatedMicroBatchesAreTheTokenMean) {
   const auto mask = read<float>(run, "loss_mask");
   const auto losses = read<double>(run, "loss.float64");
   const auto norms = read<double>(run, "grad_norm.float64");
-  constexpr size_t kMicroBatches = 4;
   const auto elements = static_cast<size_t>(size.batch * size.positions);
   for (size_t step = 0; step < losses.size(); ++step) {
-    const size_t begin = step * kMicroBatches * elements;
-    double count = 0;
-    for (size_t i = begin; i < begin + kMicroBatches * elements; ++i)
-      count += static_cast<double>(mask[i]);
-    double sum = 0;
-    for (size_t m = 0; m < kMicroBatches; ++m) {
-      const size_t at = begin + m * elements;
-      sum += model.micro_batch(&tokens[at], &labels[at], &mask[at], size, count, m == 0);
-    }
-    EXPECT_NEAR(sum / count / losses[step], 1.0, 1e-5) << "step " << step;
+    const size_t at = step * kMicroBatches * elements;
+    const double loss = model.step(&tokens[at], &labels[at], &mask[at]);
+    EXPECT_NEAR(loss / losses[step], 1.0, 1e-5) << "step " << step;
     const double norm = model.gradient_norm();
     EXPECT_NEAR(norm / norms[step], 1.0, 1e-5) << "step " << step;
     worst_gradient(model, gradients, text("step", step, "/"), norms[step]);

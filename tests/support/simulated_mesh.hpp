@@ -23,6 +23,12 @@ class SimulatedMesh {
   std::unique_ptr<runtime::Collectives> rank(int64_t rank) {
     return std::make_unique<Rank>(*this, rank);
   }
+  // Ranks that wait for another one get an error.
+  void abort() {
+    const std::lock_guard lock(mutex_);
+    aborted_ = true;
+    changed_.notify_all();
+  }
   // Bytes that left ranks, by mesh axis.
   const std::map<std::string, int64_t>& sent_bytes() const { return sent_bytes_; }
 
@@ -76,6 +82,18 @@ class SimulatedMesh {
       return {};
     }
 
+    Status complete_send(const void*) override { return {}; }  // the message was copied
+
+    Status gather(std::string_view axis_name, std::string_view, std::span<const double> values,
+                  std::span<double> all) override {
+      runtime::Collective what;
+      what.op = "all_gather";
+      what.axis = axis_name;
+      what.dtype = DType::f64;
+      what.send_elements = static_cast<int64_t>(values.size());
+      return run(what, values.data(), all.data());
+    }
+
    private:
     static int64_t bytes(const runtime::Collective& what, int64_t elements) {
       return elements * static_cast<int64_t>(dtype_size(what.dtype));
@@ -125,8 +143,10 @@ class SimulatedMesh {
     const char* begin = static_cast<const char*>(data);
     meeting.contributions[me].assign(begin, begin + bytes);
     changed_.notify_all();
-    changed_.wait(
-        lock, [&] { return static_cast<int64_t>(meetings_[key].contributions.size()) == size; });
+    changed_.wait(lock, [&] {
+      return aborted_ || static_cast<int64_t>(meetings_[key].contributions.size()) == size;
+    });
+    if (aborted_) throw StatusError(Status(Code::aborted, "another rank failed"));
     std::vector<std::vector<char>> parts;
     for (const auto& [rank, part] : meetings_[key].contributions) parts.push_back(part);
     if (++meetings_[key].readers == size) meetings_.erase(key);
@@ -142,7 +162,8 @@ class SimulatedMesh {
   }
   Status take(const std::string& key, void* out) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return !messages_[key].empty(); });
+    changed_.wait(lock, [&] { return aborted_ || !messages_[key].empty(); });
+    if (aborted_) return Status(Code::aborted, "another rank failed");
     auto& queue = messages_[key];
     std::memcpy(out, queue.front().data(), queue.front().size());
     queue.erase(queue.begin());
@@ -151,6 +172,7 @@ class SimulatedMesh {
 
   passes::Layout layout_;
   std::mutex mutex_;
+  bool aborted_ = false;
   std::condition_variable changed_;
   std::map<std::string, Meeting> meetings_;
   std::map<std::string, std::vector<std::vector<char>>> messages_;

@@ -17,14 +17,10 @@ TEST_P(Allocations, NoneInAStep) {
   if (allocation_count() == before) GTEST_SKIP() << "a sanitizer owns operator new";
   const test::TinyBatch batch;
   const auto feed = batch.feed();
-  const std::vector<double> seeds = {1.0 / batch.count()};
   std::vector<train::LossValue> losses;
-  std::vector<double> counts;
   const auto step = [&](uint64_t iteration) {
-    ASSERT_TRUE(engine->count_losses(feed, counts).ok());
-    for (const bool first : {true, false})
-      ASSERT_TRUE(engine->forward_backward(feed, seeds, first, iteration, 0, losses).ok());
-    ASSERT_TRUE(engine->gradient_norm().ok());
+    ASSERT_TRUE(engine->forward_backward(feed, iteration, losses).ok());
+    ASSERT_TRUE(engine->reduce_gradients().ok());
     ASSERT_TRUE(engine->update(1.0, 1e-3, 0.1, static_cast<int64_t>(iteration)).ok());
   };
   step(1);  // buffers of the caller and of kernels grow once

@@ -49,7 +49,7 @@ class ExecutableTest : public testing::Test {
     void* aligned = scratch_.data();
     size_t space = scratch_.size();
     std::align(kAlignment, 1, aligned, space);
-    throw_if_error(executable_->bind(aligned, homes_));
+    throw_if_error(executable_->bind(aligned, homes_).status());
     return *executable_;
   }
   std::vector<float> output(size_t index) {
@@ -178,6 +178,11 @@ class FailingCollectives final : public Collectives {
     last = what;
     return ++calls == 2 ? Status(Code::deadline_exceeded, "rank 3 did not arrive") : Status();
   }
+  Status complete_send(const void*) override { return {}; }
+  Status gather(std::string_view, std::string_view, std::span<const double>,
+                std::span<double>) override {
+    return {};
+  }
   Collective last;
   int calls = 0;
 };
@@ -192,7 +197,7 @@ TEST_F(ExecutableTest, AFailingCollectiveSaysWhereTheProgramWas) {
               "end\n",
               &collectives));
   std::vector<char> scratch(4096 + kAlignment);
-  throw_if_error(e->bind(scratch.data(), {}));
+  throw_if_error(e->bind(scratch.data(), {}).status());
   EXPECT_EQ(e->run({}).message(),
             "rank 3 did not arrive\n  while running op 'send' of program in program 'train'");
   EXPECT_EQ(collectives.last.name, "y@1");
@@ -216,7 +221,7 @@ TEST_F(ExecutableTest, AStateWithoutMemoryIsAnError) {
       value_or_throw(compile("program p\nstate %m : f32[3]\n%y = neg(%m) : f32[3]\n"
                              "output y = %y\nend\n"));
   std::vector<char> scratch(4096);
-  EXPECT_EQ(e->bind(scratch.data(), {}).message(), "'m' has no memory");
+  EXPECT_EQ(e->bind(scratch.data(), {}).status().message(), "'m' has no memory");
 }
 
 // The arena of a run holds the weights, gradients and states page by page, and the scratch of the
@@ -231,13 +236,14 @@ TEST(Arena, IsWhatThePlansSay) {
   };
   const auto memory = engine->memory();
   EXPECT_EQ(memory.parameters, pages(engine->parameters()));
-  EXPECT_EQ(memory.gradients, pages(engine->gradients()));
+  EXPECT_EQ(memory.gradients, pages(engine->programs().gradients));
   EXPECT_EQ(memory.optimizer_states, pages(engine->optimizer_states()));
-  EXPECT_GE(memory.scratch, engine->train_executable()->plan().scratch_bytes);
-  EXPECT_GE(memory.scratch, engine->update_executable()->plan().scratch_bytes);
+  EXPECT_GE(memory.scratch, engine->step_executables()[0]->plan().scratch_bytes);
+  EXPECT_GE(memory.scratch, engine->step_executables().back()->plan().scratch_bytes);
   EXPECT_EQ(memory.total(),
-            memory.parameters + memory.gradients + memory.optimizer_states + memory.scratch);
-  const auto& plan = engine->train_executable()->plan();
+            memory.parameters + memory.gradients + memory.optimizer_states +
+                memory.activations + memory.scratch);
+  const auto& plan = engine->step_executables()[0]->plan();
   EXPECT_LE(static_cast<double>(plan.scratch_bytes),
             1.02 * static_cast<double>(plan.live_peak_bytes));
 }

@@ -106,6 +106,7 @@ TEST_F(LoopTest, AccumulationIsALargerBatch) {
   ASSERT_EQ(losses.size(), 4u);
 
   gpt_.request().micro_batch_size = options_.micro_batch_size = options_.global_batch_size;
+  gpt_.request().micro_batches = 1;
   engine_ = gpt_.engine();
   ASSERT_TRUE(run().ok());
   const auto whole = metric("lm loss"), whole_norms = metric("grad_norm");

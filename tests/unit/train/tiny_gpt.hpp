@@ -46,6 +46,7 @@ class TinyGpt {
     request_.device = DeviceView(device, device_);
     request_.layout.axes = {{"data", 1, passes::Stationary::activations}};
     request_.micro_batch_size = kBatch;
+    request_.micro_batches = 2;
   }
   TinyGpt(const TinyGpt&) = delete;
   TinyGpt& operator=(const TinyGpt&) = delete;
@@ -94,7 +95,7 @@ class TinyBatch {
     return name == "loss_mask" ? static_cast<const void*>(mask_.data()) : nullptr;
   }
   train::Engine::Feed feed() const {
-    return [this](std::string_view name) { return field(name); };
+    return [this](int64_t, std::string_view name) { return field(name); };
   }
   double count() const {
     double n = 0;

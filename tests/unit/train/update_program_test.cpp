@@ -1,4 +1,4 @@
-// The programs behind a step that no model writes: the gradient norm, and the optimizer's rule made
+// The programs behind a step that no model writes: the reduction of gradients, and the optimizer's rule made
 // into one program over every parameter. Rules that share, keep or reuse values stay right.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ Result<UpdateProgram> update_of(Rule::Body body) {
       "  state %grad.w : f32[n=2]\n"
       "end\n");
   Rule rule{Config(nullptr)};
-  return build_update(*train, {optimizer_table<Rule>(), &rule});
+  return build_update(*train, {optimizer_table<Rule>(), &rule}, {"w"});
 }
 
 std::string printed(Rule::Body body) {
@@ -60,11 +60,11 @@ const std::string kHead =
     "  scalar %weight_decay\n"
     "  scalar %step\n"
     "  state %m.w : f32[n=2]\n"
-    "  state %grad.w : f32[n=2]\n"
-    "  %7 = mul(%grad.w, %clip_coefficient) : f32[n=2] update\n";
+    "  state %reduced.w : f32[n=2]\n"
+    "  %7 = mul(%reduced.w, %clip_coefficient) : f32[n=2] update\n";
 
-TEST(GradientNorm, AddsTheUsesOfATiedParameterFirst) {
-  const auto norm = build_gradient_norm(differentiated());
+TEST(Reduce, AddsTheUsesOfATiedParameterFirst) {
+  const auto norm = build_reduce(differentiated(), {"w", "tied", "frozen"});
   ASSERT_TRUE(norm.ok()) << norm.status().message();
   EXPECT_EQ(graph::print(*norm),
             "program gradient_norm\n"
@@ -86,7 +86,7 @@ TEST(Update, CoversTrainableParametersOnly) {
     u.new_states = {u.states[0] + u.gradient};
   };
   Rule rule{Config(nullptr)};
-  const auto update = build_update(differentiated(), {optimizer_table<Rule>(), &rule});
+  const auto update = build_update(differentiated(), {optimizer_table<Rule>(), &rule}, {"w", "tied", "frozen"});
   ASSERT_TRUE(update.ok()) << update.status().message();
   ASSERT_EQ(update->states.size(), 2u);
   EXPECT_EQ(update->states[1].name, "m.tied");
