@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "megatron/dtype.hpp"
+#include "reduce.hpp"
 
 namespace megatron::comm {
 namespace {
@@ -72,6 +73,10 @@ Result<Operation> make_operation(const mgt_collective& c, std::string_view group
     o.reduce = c.reduce;
     if (c.reduce != MGT_REDUCE_SUM && c.reduce != MGT_REDUCE_MAX) {
       return refuse(o, group, text("reduction ", c.reduce, " is unknown"));
+    }
+    if (!can_reduce({c.dtype, c.dtype, c.reduce, o.ordered})) {
+      return refuse(o, group,
+                    text(dtype_name(static_cast<DType>(c.dtype)), " cannot be added up"));
     }
   }
   uint64_t sends = c.count, receives = c.count;

@@ -167,15 +167,15 @@ void Group::inspect(Clock::time_point now) {
     const bool moved = progress();  // what the rank did before its end still counts
     if (!failure_.ok() || !pending() || moved) return;
     for (const auto& c : collectives_) {
-      fail(gone_report(c->operation), true);
-      return;
+      if (!std::any_of(gone_.begin(), gone_.end(), [&](auto& g) { return c->run->needs(g.first); }))
+        continue;
+      return fail(gone_report(c->operation), true);
     }
     for (const auto& t : transfers_) {
       const uint32_t peer = settings_.ranks[t->operation.peer];
       if (std::none_of(gone_.begin(), gone_.end(), [&](auto& g) { return g.first == peer; }))
         continue;
-      fail(gone_report(t->operation), true);
-      return;
+      return fail(gone_report(t->operation), true);
     }
   }
   for (const auto& c : collectives_) {

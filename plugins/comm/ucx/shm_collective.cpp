@@ -77,8 +77,10 @@ void ShmCollective::write_entry(Entry& entry) const {
 
 bool ShmCollective::post() {
   if (posted_) return false;
-  if (sequence_ >= kEntries && !team_.reached(Team::finished, sequence_ - kEntries + 1)) {
-    return false;
+  if (sequence_ >= kEntries) {  // the entry's former collective: finished here and everywhere?
+    const uint64_t former = sequence_ - kEntries + 1;
+    if (team_.count(Team::finished) < former || !team_.reached(Team::finished, former))
+      return false;
   }
   Entry& entry = team_.own().entry(sequence_);
   write_entry(entry);
@@ -461,6 +463,14 @@ void ShmCollective::arrivals(std::vector<uint32_t>& arrived, std::vector<uint32_
     const uint64_t at = team_.memory(i).entry(sequence_).sequence.load(std::memory_order_acquire);
     (i == self_ || at > sequence_ ? arrived : missing).push_back(team_.rank(i));
   }
+}
+
+bool ShmCollective::needs(uint32_t rank) const {
+  for (uint32_t i = 0; i < n_; ++i) {
+    if (team_.rank(i) == rank)
+      return team_.memory(i).progress().finished.value.load(std::memory_order_acquire) <= sequence_;
+  }
+  return false;
 }
 
 }  // namespace megatron::ucx

@@ -27,6 +27,8 @@ class ShmCollective {
   bool finished() const { return finished_; }
   // Positions of the members that have, and have not, announced it.
   void arrivals(std::vector<uint32_t>& arrived, std::vector<uint32_t>& missing) const;
+  // This rank (of the world) has still something to do for it.
+  bool needs(uint32_t rank) const;
 
  private:
   enum class Path { inline_, direct, staged };
