@@ -50,9 +50,11 @@ Result<const plugin::PluginRow*> find_row(const plugin::Registry& registry,
   const std::string kind = slash == std::string::npos ? "" : wanted.substr(0, slash);
   const std::string name = slash == std::string::npos ? wanted : wanted.substr(slash + 1);
   if (!kind.empty() && !plugin::parse_kind(kind).has_value()) {
-    return invalid_argument(text("unknown plugin kind '", kind, "' in '", wanted, "'"),
-                            text("kinds: ", list_names(plugin::kind_names(), "")),
-                            "write NAME or KIND/NAME");
+    const auto near = near_names(kind, plugin::kind_names());
+    return invalid_argument(
+        text("unknown plugin kind '", kind, "' in '", wanted, "'"),
+        text("kinds: ", list_names(plugin::kind_names(), "")),
+        near.empty() ? "write NAME or KIND/NAME" : text("did you mean ", list_names(near), "?"));
   }
   std::vector<const plugin::PluginRow*> found;
   for (const auto& row : registry.rows()) {

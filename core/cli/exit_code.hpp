@@ -6,7 +6,7 @@
 namespace megatron::cli {
 
 enum class ExitCode : int {
-  ok = 0,
+  ok = 0,               // done; also a run that a first SIGINT or SIGTERM made save and stop
   failure = 1,          // it was tried and failed
   usage = 2,            // the command line, the environment or the manifest is wrong
   plugin_unusable = 3,  // a plugin that was asked for is missing, refused, unavailable or failed

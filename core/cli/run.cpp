@@ -52,7 +52,11 @@ Status run(const RunArguments& arguments, const Context& context) {
                        train::run_experiment(*experiment, services, directory, options));
   log::info(text(result.stopped ? "stopped by a signal after iteration " : "finished iteration ",
                  result.state.iteration, "; files of the run: ", directory));
-  if (result.stopped) log::info("continue with --resume");
+  if (result.stopped) {
+    const bool saved =
+        result.state.iteration > 0 && experiment->config().section("checkpoint").get<bool>("save");
+    log::info(saved ? "continue with --resume" : "nothing was saved: start anew with --overwrite");
+  }
   return {};
 }
 

@@ -155,6 +155,17 @@ INSTANTIATE_TEST_SUITE_P(Train, Stop, testing::Values(SIGTERM, SIGINT), [](const
   return row.param == SIGTERM ? "SIGTERM" : "SIGINT";
 });
 
+TEST(Train, StoppedWithoutCheckpoints) {
+  const Experiment experiment;
+  Process process(experiment.command(until(kEndless, {"--set", "checkpoint.save=false"})));
+  ASSERT_TRUE(process.wait_for(" iteration        7/"));
+  process.send(SIGTERM);
+  const Outcome o = process.finish();
+  EXPECT_EQ(o.exit_code, 0) << o;
+  EXPECT_EQ(experiment.newest_iteration(), 0);
+  EXPECT_THAT(o.err, testing::EndsWith("\nnothing was saved: start anew with --overwrite\n"));
+}
+
 TEST(Train, KilledAtAnyMoment) {
   const Experiment experiment;
   std::mt19937 random(20261201);
@@ -296,6 +307,10 @@ const Exit kExits[] = {
      {"run", "tiny.toml", "--set", "model.num_attention_heads=5"},
      2,
      "error: model.hidden_size 32 is not divisible by model.num_attention_heads 5\n"},
+    {"IgnoredOption",
+     {"run", "tiny.toml", "--set", "data.num_samples=7"},
+     2,
+     "plugin 'mock' declares this option and never reads it: the value would be ignored\n"},
     {"NoData",
      {"run", "tiny.toml", "--set", "data.plugin=\"megatron_gpt\"", "--set",
       "data.data_path=\"absent\""},

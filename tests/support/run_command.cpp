@@ -14,7 +14,7 @@
 namespace megatron::test {
 namespace {
 
-using megatron::detail::FileDescriptor;
+using megatron::FileDescriptor;
 
 FileDescriptor memory_file(const char* name, std::string_view bytes = {}) {
   FileDescriptor file(::memfd_create(name, MFD_CLOEXEC));

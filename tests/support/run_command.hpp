@@ -53,7 +53,7 @@ class Process {
   Command command_;
   std::chrono::steady_clock::time_point end_;
   // Outputs are files in memory: no pipe fills up, and a killed program's last words are there.
-  megatron::detail::FileDescriptor out_, err_, exit_;
+  megatron::FileDescriptor out_, err_, exit_;
   pid_t pid_ = -1;
 };
 

@@ -15,7 +15,7 @@ TEST(Hash, PublishedValue) { EXPECT_EQ(hash_hex(""), "99aa06d3014798d86001c32446
 
 TEST(Hash, PiecesGiveTheHashOfTheWhole) {
   std::string bytes;
-  for (int i = 0; i < 3000000; ++i) bytes.push_back(static_cast<char>(i * i >> 3));
+  for (uint32_t i = 0; i < 3000000; ++i) bytes.push_back(static_cast<char>(i * i >> 3));
   const auto all = std::as_bytes(std::span(bytes));
   Hasher hasher;
   hasher.update({});

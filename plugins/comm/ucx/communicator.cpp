@@ -1,0 +1,160 @@
+#include "communicator.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <sstream>
+
+#include "host_identity.hpp"
+
+namespace megatron::ucx {
+namespace {
+
+std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
+}
+
+// A process may create several communicators over one store, one after the other; all ranks do so
+// alike.
+uint32_t next_instance() {
+  static std::atomic<uint32_t> count{0};
+  return count++;
+}
+
+uint64_t hash_of(std::string_view name, std::span<const uint32_t> ranks) {
+  uint64_t hash = std::hash<std::string_view>()(name);
+  for (const uint32_t r : ranks) hash = (hash ^ r) * 0x9e3779b97f4a7c15u + (hash >> 29);
+  return hash;
+}
+
+}  // namespace
+
+UcxCommunicator::UcxCommunicator(const Config& config, const CommContext& context)
+    : rank_(context.rank),
+      world_size_(context.world_size),
+      timeout_(milliseconds(config.number("timeout"))) {
+  if (world_size_ > 1 && !context.store) {
+    throw StatusError(internal_error(text("no rendezvous store for ", world_size_, " ranks")));
+  }
+  peers_ = value_or_throw(LocalPeers::listen(rank_));
+  meet(context);
+  const auto processors = static_cast<uint32_t>(std::max<long>(::sysconf(_SC_NPROCESSORS_ONLN), 1));
+  const Engine::Options options{
+      std::chrono::microseconds(config.integer("spin_us")),
+      local_.size() > processors,
+  };
+  throw_if_error(
+      Engine::create(options, local_, local_self_, peers_, deadline(), nullptr, engine_));
+}
+
+UcxCommunicator::~UcxCommunicator() {
+  peers_.say_goodbye();
+  engine_.reset();
+}
+
+void UcxCommunicator::meet(const CommContext& context) {
+  const std::string identity = host_identity();
+  const auto process = static_cast<int32_t>(::getpid());
+  if (world_size_ == 1) {
+    local_.push_back({0, process, peers_.address()});
+  } else {
+    const std::string prefix = text("comm.ucx/", next_instance(), "/");
+    context.store->set(text(prefix, rank_), text(identity, "\n", process, "\n", peers_.address()));
+    for (uint32_t r = 0; r < world_size_; ++r) {
+      std::istringstream value(
+          context.store->get(text(prefix, r), static_cast<uint64_t>(timeout_.count())));
+      std::string host, socket;
+      int32_t their_process = 0;
+      std::getline(value, host);
+      value >> their_process;
+      value.ignore();
+      std::getline(value, socket);
+      if (host == identity) local_.push_back({r, their_process, socket});
+    }
+  }
+  local_self_ = local_position(rank_);
+  throw_if_error(peers_.connect(local_, deadline()));
+}
+
+uint32_t UcxCommunicator::local_position(uint32_t rank) const {
+  const auto at = std::find_if(local_.begin(), local_.end(),
+                               [&](const LocalAddress& a) { return a.rank == rank; });
+  return at == local_.end() ? kElsewhere : static_cast<uint32_t>(at - local_.begin());
+}
+
+std::unique_ptr<CommGroup> UcxCommunicator::group(std::string_view name,
+                                                  std::span<const uint32_t> ranks) {
+  const uint32_t serial = groups_++;
+  const auto self = std::find(ranks.begin(), ranks.end(), rank_);
+  if (self == ranks.end()) {
+    throw StatusError(invalid_argument(
+        text("rank ", rank_, " cannot create group '", name, "'"), "it is not a member",
+        "every rank creates the group that it belongs to"));
+  }
+  std::vector<Team::Member> members;
+  for (const uint32_t r : ranks) {
+    const uint32_t local = local_position(r);
+    if (local != kElsewhere) members.push_back({r, local, {}});
+  }
+  const size_t bytes = GroupMemory::size(static_cast<uint32_t>(members.size()));
+  auto own = value_or_throw(
+      SharedMemory::create("megatron-comm-group", bytes, SharedMemory::Pages::lazily));
+  const PeerMessage message{PeerMessage::group, serial, bytes, hash_of(name, ranks)};
+  engine_->locked([&] {
+    for (const auto& m : members) {
+      if (m.rank != rank_) throw_if_error(peers_.send(m.local, message, own.descriptor()));
+    }
+    for (auto& m : members) {
+      if (m.rank == rank_) continue;
+      auto fd = value_or_throw(peers_.receive(m.local, message, deadline()));
+      m.memory = value_or_throw(
+          SharedMemory::map(std::move(fd), bytes, SharedMemory::Pages::lazily));
+      m.memory.close_descriptor();
+    }
+  });
+  own.close_descriptor();
+  for (auto& m : members) {
+    if (m.rank == rank_) m.memory = std::move(own);
+  }
+  return std::make_unique<Group>(
+      *engine_, segments_,
+      Group::Settings{std::string(name), {ranks.begin(), ranks.end()},
+                      static_cast<uint32_t>(self - ranks.begin()), timeout_},
+      std::move(members));
+}
+
+void* UcxCommunicator::allocate(uint64_t bytes) {
+  const uint32_t serial = ++allocations_;  // from 1: 0 is private memory
+  const uint64_t size = std::max<uint64_t>(bytes, 1);
+  std::vector<SharedMemory> parts(local_.size());
+  auto& own = parts[local_self_];
+  own = value_or_throw(
+      SharedMemory::create("megatron-comm-segment", size, SharedMemory::Pages::now));
+  const PeerMessage message{PeerMessage::segment, serial, size, 0};
+  return engine_->locked([&] {
+    for (uint32_t i = 0; i < parts.size(); ++i) {
+      if (i != local_self_) throw_if_error(peers_.send(i, message, own.descriptor()));
+    }
+    for (uint32_t i = 0; i < parts.size(); ++i) {
+      if (i == local_self_) continue;
+      auto fd = value_or_throw(peers_.receive(i, message, deadline()));
+      parts[i] =
+          value_or_throw(SharedMemory::map(std::move(fd), size, SharedMemory::Pages::now));
+      parts[i].close_descriptor();
+    }
+    own.close_descriptor();
+    return segments_.add(serial, std::move(parts), local_self_);
+  });
+}
+
+void UcxCommunicator::free(void* memory) noexcept {
+  if (memory == nullptr) return;
+  engine_->locked([&] { segments_.remove(memory); });
+}
+
+void UcxCommunicator::abort(std::string_view reason) noexcept {
+  engine_->abort(std::string(reason));
+}
+
+}  // namespace megatron::ucx

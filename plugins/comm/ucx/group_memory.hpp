@@ -1,0 +1,102 @@
+// What a rank shows to the other local ranks of one group: how far it is, its arrival at each
+// collective, room for staged data, and one channel of messages to each of them.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "segments.hpp"
+
+namespace megatron::ucx {
+
+inline constexpr uint32_t kEntries = 16;                     // collectives that may be announced
+inline constexpr size_t kInlineBytes = 8192;                 // that travel with the announcement
+inline constexpr size_t kStageBytes = size_t{256} << 10;     // of each of the two halves
+inline constexpr uint32_t kCells = 16;                       // messages in a channel
+inline constexpr size_t kCellBytes = size_t{16} << 10;
+
+struct alignas(64) Counter {
+  std::atomic<uint64_t> value;
+};
+
+// Each counts up for ever; a line of its own, since others read it while they wait.
+struct Progress {
+  Counter finished;  // collectives: their entries may be used again
+  Counter direct;    // collectives in which this rank is through with the others' buffers
+  Counter staged;    // rounds: own data lies in the stage
+  Counter reduced;   // rounds of all_reduce: own slice's result lies in the stage
+  Counter consumed;  // rounds: the others' stages are no longer needed
+};
+
+// The report of a rank that gave up, for those that wait for it.
+struct Failure {
+  std::atomic<uint32_t> code;  // 0: none
+  uint32_t size;
+  char text[4000];
+};
+
+struct Description {
+  uint32_t kind, dtype, reduce, peer;
+  uint64_t count;
+  uint32_t name_size;
+  char name[164];
+};
+
+struct alignas(64) Entry {
+  std::atomic<uint64_t> sequence;  // number of the collective + 1, written last
+  uint64_t signature;
+  Location send, recv;
+  uint64_t extent;  // all_to_all_v: elements of the largest block that is sent
+  alignas(64) std::byte payload[kInlineBytes];
+  Description description;
+};
+
+struct Cell {
+  enum Kind : uint32_t { copied, direct };
+  alignas(64) std::atomic<uint64_t> posted;  // number in the channel + 1
+  uint64_t tag;
+  uint64_t total;   // bytes of the message
+  uint64_t offset;  // of this part
+  uint32_t bytes;   // of this part
+  uint32_t kind;
+  Location source;                          // of a direct message
+  alignas(64) std::atomic<uint64_t> taken;  // = posted: the cell is free, the message was read
+  alignas(64) std::byte payload[kCellBytes];
+};
+
+class GroupMemory {
+ public:
+  static constexpr size_t round_up(size_t n) { return (n + 4095) / 4096 * 4096; }
+  // Of this, the start that every collective uses; channels are touched when used.
+  static size_t size(uint32_t members) {
+    return kChannels + members * round_up(kCells * sizeof(Cell));
+  }
+
+  GroupMemory() = default;
+  explicit GroupMemory(std::byte* data) : data_(data) {}
+  Progress& progress() const { return *at<Progress>(0); }
+  Failure& failure() const { return *at<Failure>(kFailure); }
+  Entry& entry(uint64_t sequence) const {
+    return at<Entry>(kEntriesAt)[sequence % kEntries];
+  }
+  std::byte* stage(uint64_t round) const { return data_ + kStage + round % 2 * kStageBytes; }
+  Cell& cell(uint32_t to, uint64_t number) const {
+    return at<Cell>(kChannels + to * round_up(kCells * sizeof(Cell)))[number % kCells];
+  }
+
+ private:
+  static constexpr size_t kFailure = 4096, kEntriesAt = 2 * kFailure;
+  static constexpr size_t kStage = (kEntriesAt + kEntries * sizeof(Entry) + 4095) / 4096 * 4096;
+  static constexpr size_t kChannels = kStage + 2 * kStageBytes;
+  static_assert(sizeof(Progress) <= kFailure && sizeof(Failure) <= 4096);
+
+  template <class T>
+  T* at(size_t offset) const {
+    return reinterpret_cast<T*>(data_ + offset);
+  }
+  std::byte* data_ = nullptr;
+};
+
+}  // namespace megatron::ucx

@@ -1,0 +1,322 @@
+// From text to tokens to a model to text, through the commands that users type.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <cstring>
+#include <filesystem>
+
+#include "integration/experiment.hpp"
+
+namespace megatron::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+// ---- preprocess
+
+class Preprocess : public testing::Test {
+ protected:
+  Outcome preprocess(std::vector<std::string> arguments, std::string prefix = "out") const {
+    arguments.insert(arguments.begin(), {"preprocess", "--output-prefix", prefix});
+    return host(std::move(arguments), folder_.path());
+  }
+  std::string bin(const std::string& prefix = "out") const { return pair(prefix, ".bin"); }
+  std::string idx(const std::string& prefix = "out") const { return pair(prefix, ".idx"); }
+  TempFolder folder_;
+
+ private:
+  std::string pair(const std::string& prefix, const char* extension) const {
+    const std::string bytes = read_file(folder_ / prefix + "_text_document" + extension);
+    EXPECT_NE(bytes, "") << prefix << extension;
+    return bytes;
+  }
+};
+
+std::string u16s(const std::vector<uint16_t>& ids) {
+  return {reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(uint16_t)};
+}
+
+TEST_F(Preprocess, JsonlAndTextOfTheSameDocumentsAreTheSame) {
+  write_file(folder_ / "in.jsonl", "{\"text\": \"ab\"}\n{\"text\": \"\\u00e9\"}\n");
+  write_file(folder_ / "in.txt", "ab\n\xc3\xa9\n");
+  const Outcome json =
+      preprocess({"--input", "in.jsonl", "--tokenizer", "byte", "--append-eod"}, "json");
+  ASSERT_EQ(json.exit_code, 0) << json;
+  EXPECT_EQ(json.out, "json_text_document.bin/.idx: 2 documents, 6 tokens (u16)\n");
+  EXPECT_EQ(json.err, "");
+  const Outcome plain = preprocess(
+      {"--input", "in.txt", "--text", "line", "--tokenizer", "byte", "--append-eod"}, "plain");
+  ASSERT_EQ(plain.exit_code, 0) << plain;
+  EXPECT_EQ(bin("json"), u16s({'a', 'b', 256, 0xc3, 0xa9, 256}));
+  EXPECT_EQ(bin("plain"), bin("json"));
+  EXPECT_EQ(idx("plain"), idx("json"));
+}
+
+TEST_F(Preprocess, AnyNumberOfThreadsWritesTheSame) {
+  std::string lines;
+  for (int i = 0; i < 20'000; ++i)
+    lines += text("{\"text\": \"", i * 7919 % 1000, std::string(i % 50, 'x'), "\"}\n");
+  write_file(folder_ / "in.jsonl", lines);
+  for (const char* workers : {"1", "2", "5"}) {
+    const Outcome o = preprocess(
+        {"--input", "in.jsonl", "--tokenizer", "byte", "--append-eod", "--workers", workers},
+        workers);
+    ASSERT_EQ(o.exit_code, 0) << o;
+    EXPECT_TRUE(bin(workers) == bin("1")) << workers;
+    EXPECT_TRUE(idx(workers) == idx("1")) << workers;
+  }
+}
+
+TEST_F(Preprocess, MegatronsOwnFiles) {
+  const std::string real = MEGATRON_SOURCE_DIR "/../shared/data/megatron-indexed";
+  if (!fs::exists(real)) GTEST_SKIP() << real << " is absent: files written by Megatron-LM";
+  const Outcome o = preprocess({"--input", real + "/test.jsonl", "--tokenizer", "null",
+                                "--tokenizer-option", "vocab_size=131072", "--append-eod"});
+  ASSERT_EQ(o.exit_code, 0) << o;
+  EXPECT_TRUE(bin() == read_file(real + "/test_text_document.bin"));
+  EXPECT_TRUE(idx() == read_file(real + "/test_text_document.idx"));
+}
+
+struct BadInput {
+  const char* name;
+  std::vector<std::string> arguments;
+  int code;
+  const char* message;
+};
+void PrintTo(const BadInput& row, std::ostream* out) { *out << row.name; }
+
+const BadInput kBadInputs[] = {
+    {"NoInput",
+     {"--input", "absent.jsonl", "--tokenizer", "byte"},
+     1,
+     "error: cannot open absent.jsonl\n  the system says: No such file or directory\n"},
+    {"BadLine", {"--input", "bad.jsonl", "--tokenizer", "byte"}, 1, "bad.jsonl:2"},
+    {"NoTokenizer",
+     {"--input", "bad.jsonl", "--tokenizer", "bite"},
+     3,
+     "error: tokenizer plugin 'bite' not found\n"},
+    {"MissingOption",
+     {"--input", "bad.jsonl", "--tokenizer", "null"},
+     2,
+     "key 'vocab_size' is missing in [tokenizer]\n"},
+    {"UnknownOption",
+     {"--input", "bad.jsonl", "--tokenizer", "null", "--tokenizer-option", "vocab=5"},
+     2,
+     "unknown key 'vocab' in [tokenizer]\n"},
+    {"Exists", {"--input", "good.jsonl", "--tokenizer", "byte"}, 1, "out_text_document"},
+};
+
+class PreprocessError : public Preprocess, public testing::WithParamInterface<BadInput> {};
+TEST_P(PreprocessError, IsOneClearErrorAndNoDataset) {
+  write_file(folder_ / "good.jsonl", "{\"text\": \"a\"}\n");
+  write_file(folder_ / "bad.jsonl", "{\"text\": \"a\"}\n{\"text\": \n");
+  const bool exists = GetParam().name == std::string_view("Exists");
+  if (exists) write_file(folder_ / "out_text_document.idx", "precious");
+  const Outcome o = preprocess(GetParam().arguments);
+  EXPECT_EQ(o.exit_code, GetParam().code) << o;
+  EXPECT_EQ(o.out, "");
+  EXPECT_THAT(o.err, StartsWith("error: "));
+  EXPECT_EQ(o.err.find("error: "), o.err.rfind("error: ")) << o;
+  EXPECT_THAT(o.err, HasSubstr(GetParam().message));
+  EXPECT_THAT(o.err, HasSubstr("\n  fix: "));
+  EXPECT_FALSE(fs::exists(folder_ / "out_text_document.bin"));
+  EXPECT_EQ(read_file(folder_ / "out_text_document.idx"), exists ? "precious" : "");
+}
+INSTANTIATE_TEST_SUITE_P(All, PreprocessError, testing::ValuesIn(kBadInputs),
+                         [](const auto& row) { return row.param.name; });
+
+// ---- training on a dataset, whole and damaged
+
+// 40 documents of 30 tokens, u16: lengths at 34, pointers at 194, documents at 514, end at 842.
+class Corpus : public Experiment {
+ public:
+  Corpus()
+      : Experiment(replaced(std::string(kTinyGpt), "plugin = \"mock\"",
+                            "plugin = \"megatron_gpt\"\ndata_path = \"corpus_text_document\"\n"
+                            "split = \"80,20,0\"")) {
+    std::string lines;
+    for (int i = 0; i < 40; ++i) lines += std::string(29, static_cast<char>('a' + i % 26)) + "\n";
+    write_file(*this / "corpus.txt", lines);
+    const Outcome o = host({"preprocess", "--input", "corpus.txt", "--text", "line",
+                            "--output-prefix", "corpus", "--tokenizer", "byte", "--append-eod"},
+                           folder());
+    EXPECT_EQ(o.exit_code, 0) << o;
+    EXPECT_EQ(fs::file_size(idx()), 842u);
+    EXPECT_EQ(fs::file_size(bin()), 2400u);
+  }
+  std::string idx() const { return *this / "corpus_text_document.idx"; }
+  std::string bin() const { return *this / "corpus_text_document.bin"; }
+};
+
+TEST(Data, ACorpusTrainsAndResumes) {
+  const Corpus whole, halves;
+  ASSERT_EQ(whole.train().exit_code, 0);
+  // The order of samples follows from the number that the run asks for: the run is stopped, not
+  // shortened.
+  Process process(halves.command({"--set", "checkpoint.save_interval=1"}));
+  ASSERT_TRUE(process.wait_for("saved checkpoint"));
+  process.send(SIGKILL);
+  process.finish();
+  const Outcome o = halves.train({"--resume"});
+  ASSERT_EQ(o.exit_code, 0) << o;
+  EXPECT_EQ(halves.metrics(), whole.metrics());
+  EXPECT_TRUE(halves.checkpoint(20) == whole.checkpoint(20));
+}
+
+struct Damage {
+  const char* name;
+  void (*apply)(const Corpus& corpus);
+  const char* message;
+};
+void PrintTo(const Damage& row, std::ostream* out) { *out << row.name; }
+
+template <size_t kOffset, class T, auto kValue>
+void set(const Corpus& corpus) {
+  std::string bytes = read_file(corpus.idx());
+  const T value = static_cast<T>(kValue);
+  std::memcpy(&bytes[kOffset], &value, sizeof value);
+  write_file(corpus.idx(), bytes);
+}
+template <size_t kSize>
+void cut(const Corpus& corpus) {
+  fs::resize_file(corpus.idx(), kSize);
+}
+
+const Damage kDamages[] = {
+    {"Magic", set<0, char, 'X'>, "damaged index\n  it does not start with the bytes MMIDIDX"},
+    {"Version", set<9, uint64_t, 2>, "damaged index\n  its version is 2;"},
+    {"Dtype", set<17, uint8_t, 99>, "damaged index\n  its dtype code is 99;"},
+    {"OtherDtype", set<17, uint8_t, 4>, "damaged index\n  the pointer of sequence 1 is "},
+    {"Sequences", set<18, uint64_t, 1u << 30>, "the file ends inside its sequence lengths"},
+    {"Documents", set<26, uint64_t, 1u << 30>, "the file ends inside its document indices"},
+    {"Length", set<34, int32_t, -1>, "the length of sequence 0 is -1"},
+    {"Empty", cut<0>, "damaged index\n  the file is empty"},
+    {"CutInTheHeader", cut<33>, "the file ends inside its header"},
+    {"CutAfterTheHeader", cut<34>, "the file ends inside its sequence lengths"},
+    {"CutAfterTheLengths", cut<194>, "the file ends inside its sequence pointers"},
+    {"CutAfterThePointers", cut<514>, "the file ends inside its document indices"},
+    {"CutAtTheEnd", cut<841>, "the file ends inside its document indices"},
+    {"ShortBin", [](const Corpus& c) { fs::resize_file(c.bin(), 2398); },
+     "corpus_text_document.bin: shorter than its index says\n  the file has 2398 bytes"},
+    {"LongBin", [](const Corpus& c) { fs::resize_file(c.bin(), 2402); },
+     "corpus_text_document.bin: longer than its index says\n  the file has 2402 bytes"},
+    {"NoBin", [](const Corpus& c) { fs::remove(c.bin()); }, "corpus_text_document.bin"},
+};
+
+class DamagedData : public testing::TestWithParam<Damage> {};
+TEST_P(DamagedData, IsOneClearErrorBeforeTheFirstStep) {
+  const Corpus corpus;
+  GetParam().apply(corpus);
+  const Outcome o = corpus.train();
+  EXPECT_EQ(o.exit_code, 1) << o;
+  EXPECT_EQ(o.out, "");
+  EXPECT_THAT(o.err, StartsWith("error: "));
+  EXPECT_EQ(o.err.find("error: "), o.err.rfind("error: ")) << o;
+  EXPECT_THAT(o.err, HasSubstr(GetParam().message));
+  EXPECT_THAT(o.err, HasSubstr("\n  fix: "));
+  EXPECT_THAT(o.err, HasSubstr("\n  while opening the train split of tiny.toml:23:1\n"));
+  EXPECT_FALSE(fs::exists(corpus / "run")) << "a refused run must not leave a folder";
+}
+INSTANTIATE_TEST_SUITE_P(All, DamagedData, testing::ValuesIn(kDamages),
+                         [](const auto& row) { return row.param.name; });
+
+// ---- generate
+
+class Generate : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    trained_ = new Experiment;
+    const Outcome o = trained_->train(until(10));
+    ASSERT_EQ(o.exit_code, 0) << o;
+  }
+  static void TearDownTestSuite() {
+    delete trained_;
+    trained_ = nullptr;
+  }
+  static Outcome generate(std::vector<std::string> arguments, const std::string& from = "run") {
+    arguments.insert(arguments.begin(), {"generate", from});
+    return host(std::move(arguments), trained_->folder());
+  }
+  static std::string output(std::vector<std::string> arguments) {
+    const Outcome o = generate(std::move(arguments));
+    EXPECT_EQ(o.exit_code, 0) << o;
+    EXPECT_EQ(o.err, "");
+    EXPECT_THAT(o.out, testing::EndsWith("\n"));
+    return o.out;
+  }
+  static Experiment* trained_;
+};
+Experiment* Generate::trained_ = nullptr;
+
+TEST_F(Generate, GreedyIsAlwaysTheSame) {
+  const std::string once = output({"--prompt", "abc", "--tokens", "12", "--greedy"});
+  EXPECT_THAT(once, StartsWith("abc"));
+  EXPECT_GT(once.size(), 4u);
+  for (const std::vector<std::string>& same : {std::vector<std::string>{"--greedy"},
+                                               {"--greedy", "--seed", "7"},
+                                               {"--top-k", "1"},
+                                               {"--temperature", "0"},
+                                               {"--greedy", "--set", "train.num_threads=1"}}) {
+    auto arguments = same;
+    arguments.insert(arguments.end(), {"--prompt", "abc", "--tokens", "12"});
+    EXPECT_EQ(output(arguments), once) << testing::PrintToString(same);
+  }
+}
+
+TEST_F(Generate, DrawsFollowTheSeed) {
+  for (const std::vector<std::string>& draw :
+       {std::vector<std::string>{}, {"--top-k", "50"}, {"--top-p", "0.9"}}) {
+    const auto with_seed = [&](const char* seed) {
+      auto arguments = draw;
+      arguments.insert(arguments.end(), {"--prompt", "abc", "--tokens", "12", "--seed", seed});
+      return output(arguments);
+    };
+    EXPECT_EQ(with_seed("1"), with_seed("1"));
+    EXPECT_NE(with_seed("1"), with_seed("2"));
+  }
+}
+
+TEST_F(Generate, Prompts) {
+  // Without one it starts from the end-of-document id, which has no bytes.
+  EXPECT_LE(output({"--tokens", "5", "--seed", "3"}).size(), 6u);
+  EXPECT_THAT(output({"--prompt", "\xc3\xa9", "--tokens", "1"}), StartsWith("\xc3\xa9"));
+  // Beyond seq_length = 16 the model sees the last 16 tokens; the output begins with the whole.
+  const std::string tail = "0123456789abcdef", longer = "a longer start than 16: " + tail;
+  const std::string after_longer = output({"--prompt", longer, "--tokens", "1", "--greedy"});
+  ASSERT_THAT(after_longer, StartsWith(longer));
+  EXPECT_EQ(after_longer.substr(longer.size()),
+            output({"--prompt", tail, "--tokens", "1", "--greedy"}).substr(tail.size()));
+}
+
+TEST_F(Generate, ACheckpointByItsFolder) {
+  const std::vector<std::string> arguments{"--prompt", "abc", "--tokens", "5", "--greedy"};
+  EXPECT_EQ(generate(arguments, "run/checkpoints/iter_0000010").out, output(arguments));
+  EXPECT_EQ(generate(arguments, "run/checkpoints").out, output(arguments));
+  const Outcome older = generate(arguments, "run/checkpoints/iter_0000005");
+  EXPECT_EQ(older.exit_code, 0) << older;
+}
+
+TEST_F(Generate, Errors) {
+  const Outcome absent = generate({}, "nowhere");
+  EXPECT_EQ(absent.exit_code, 1) << absent;
+  EXPECT_EQ(absent.err,
+            "error: there is no sound checkpoint in 'nowhere'\n  the folder does not exist\n"
+            "  fix: check the path, or start the run anew\n");
+  for (const std::vector<std::string>& wrong : {std::vector<std::string>{"--tokens", "0"},
+                                                {"--tokens", "x"},
+                                                {"--temperature", "-1"},
+                                                {"--top-p", "1.5"},
+                                                {"--top-k", "-1"}}) {
+    const Outcome o = generate(wrong);
+    EXPECT_EQ(o.exit_code, 2) << testing::PrintToString(wrong) << o;
+    EXPECT_THAT(o.err, StartsWith(text("error: wrong command line for `megatron-host generate`\n  ",
+                                       wrong[0], ": ")));
+    EXPECT_EQ(o.out, "");
+  }
+}
+
+}  // namespace
+}  // namespace megatron::test
