@@ -76,6 +76,13 @@ PlacementRules::Decision PlacementRules::decide(const Node& node, const Labels& 
     d.inputs[i] = in_.values[v].kind == ValueKind::input ? stored_placement(layout_, in_.type(v))[m]
                                                          : placed[v].placement[m];
   }
+  if (op.name == "resolve") {  // of a gradient: the whole, or the flat cut of its states
+    const Place stored = optimizer_state_placement(layout_, in_.type(node.inputs[0]))[m];
+    if (d.inputs[0].is(Kind::partial))
+      d.inputs[0] = stored.is(Kind::flat) ? stored : Place::replicate();
+    d.outputs[0] = d.inputs[0];
+    return d;
+  }
   if (const auto made = made_dimension(node, labels, m)) {  // every operand is needed whole
     for (const size_t i : tensors) d.inputs[i] = Place::replicate();
     d.outputs[0] = Place::shard(*made);
@@ -94,7 +101,7 @@ PlacementRules::Decision PlacementRules::decide(const Node& node, const Labels& 
     return d;
   }
   for (const size_t i : tensors) {
-    if (d.inputs[i].is(Kind::partial)) d.inputs[i] = resolved(placed[node.inputs[i]], node, m);
+    if (d.inputs[i].is(Kind::partial)) d.inputs[i] = resolved(placed[node.inputs[i]], m);
   }
   if (decide_flat(node, tensors, d)) return d;
 
@@ -133,13 +140,9 @@ PlacementRules::Decision PlacementRules::around_ring(const Node& node) const {
 }
 
 // Where a partial value goes when its reader cannot take it: a shard of a dimension that is mapped
-// to the axis, the flat cut of a gradient whose states are cut, or the whole.
-Place PlacementRules::resolved(const Placed& value, const Node& reader, size_t m) const {
+// to the axis, or the whole.
+Place PlacementRules::resolved(const Placed& value, size_t m) const {
   if (value.placement[m].reduce != Reduce::sum) return Place::replicate();
-  if (reader.op->name == "resolve") {
-    const Place stored = optimizer_state_placement(layout_, value.logical)[m];
-    return stored.is(Kind::flat) ? stored : Place::replicate();
-  }
   for (size_t d = 0; d < value.logical.rank(); ++d) {
     const auto* mapping = mapping_of(value.logical.dims[d].axis, m);
     if (mapping == nullptr || mapping->instances) continue;

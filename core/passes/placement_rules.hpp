@@ -39,7 +39,7 @@ class PlacementRules {
                   std::span<const Placed> placed, size_t m) const;
   Decision around_ring(const graph::Node& node) const;
   std::vector<size_t> tensor_operands(const graph::Node& node, size_t count) const;
-  Place resolved(const Placed& value, const graph::Node& reader, size_t m) const;
+  Place resolved(const Placed& value, size_t m) const;
   bool decide_flat(const graph::Node& node, const std::vector<size_t>& tensors, Decision& d) const;
   std::optional<int> made_dimension(const graph::Node& node, const graph::Labels& labels,
                                     size_t m) const;

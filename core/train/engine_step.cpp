@@ -79,7 +79,8 @@ Status Engine::run_action(const PipelineAction& action, const Feed& feed, uint64
   if (unit.executable->has_scalar(passes::kAccumulateScalar))
     unit.executable->set_scalar(passes::kAccumulateScalar, m == 0 ? 0.0 : 1.0);
   const auto slot = static_cast<size_t>(m % chunk.slots);
-  MGT_RETURN_IF_ERROR(run(unit, feed, m, step, slot).context(text("in micro-batch ", m)));
+  if (Status status = run(unit, feed, m, step, slot); !status.ok())
+    return std::move(status).context(text("in micro-batch ", m));  // the text only now
   return collect_losses(unit, m, slot);
 }
 

@@ -153,7 +153,7 @@ void add_movement_ops(std::vector<OpDef>& table) {
   table.push_back({.name = "copy", .infer = infer_same, .internal = true});
   // The operand brought to the placement that its memory has: where partial gradients are reduced.
   // The partitioner leaves none behind.
-  table.push_back({.name = "resolve", .internal = true});
+  table.push_back({.name = "resolve", .pattern = "M->M", .internal = true});
   table.push_back({.name = "zeros_like", .infer = infer_same, .internal = true});
   table.push_back({.name = "fused",
                    .attrs = {{"expr", AttrKind::string}, {"outputs", AttrKind::integer}},

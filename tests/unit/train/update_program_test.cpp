@@ -1,5 +1,6 @@
-// The programs behind a step that no model writes: the reduction of gradients, and the optimizer's rule made
-// into one program over every parameter. Rules that share, keep or reuse values stay right.
+// The programs behind a step that no model writes: the reduction of gradients, and the optimizer's
+// rule made into one program over every parameter. Rules that share, keep or reuse values stay
+// right.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -67,16 +68,19 @@ TEST(Reduce, AddsTheUsesOfATiedParameterFirst) {
   const auto norm = build_reduce(differentiated(), {"w", "tied", "frozen"});
   ASSERT_TRUE(norm.ok()) << norm.status().message();
   EXPECT_EQ(graph::print(*norm),
-            "program gradient_norm\n"
+            "program reduce\n"
             "  state %grad.w : f32[n=2]\n"
+            "  state %reduced.w : f32[n=2]\n"
             "  state %grad.tied@0 : f32[n=3]\n"
             "  state %grad.tied@1 : f32[n=3]\n"
-            "  %1 = sum_squares(%grad.w) : f32[] update\n"
-            "  %4 = add(%grad.tied@0, %grad.tied@1) : f32[n=3] into %grad.tied@0 update\n"
-            "  %5 = sum_squares(%4) : f32[] update\n"
-            "  %6 = pack(%1, %5) : f32[2] update\n"
-            "  %7 = sum(%6) {keep = 0} : f32[] update\n"
-            "  output grad_norm_squared = %7\n"
+            "  state %reduced.tied : f32[n=3]\n"
+            "  %2 = resolve(%grad.w) : f32[n=2] into %reduced.w update\n"
+            "  %3 = sum_squares(%2) : f32[] update\n"
+            "  %6 = add(%grad.tied@0, %grad.tied@1) : f32[n=3] update\n"
+            "  %8 = resolve(%6) : f32[n=3] into %reduced.tied update\n"
+            "  %9 = sum_squares(%8) : f32[] update\n"
+            "  output norm.w = %3\n"
+            "  output norm.tied = %9\n"
             "end\n");
 }
 
@@ -86,7 +90,8 @@ TEST(Update, CoversTrainableParametersOnly) {
     u.new_states = {u.states[0] + u.gradient};
   };
   Rule rule{Config(nullptr)};
-  const auto update = build_update(differentiated(), {optimizer_table<Rule>(), &rule}, {"w", "tied", "frozen"});
+  const auto update =
+      build_update(differentiated(), {optimizer_table<Rule>(), &rule}, {"w", "tied", "frozen"});
   ASSERT_TRUE(update.ok()) << update.status().message();
   ASSERT_EQ(update->states.size(), 2u);
   EXPECT_EQ(update->states[1].name, "m.tied");
