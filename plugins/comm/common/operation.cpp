@@ -162,4 +162,14 @@ Status deadline_report(const Operation& o, std::string_view group, uint32_t repo
                        cause, action);
 }
 
+Status mismatch_report(uint32_t rank, std::string_view ours, uint32_t other_rank,
+                       std::string_view theirs) {
+  return Status::error(
+      Code::failed_precondition,
+      text("ranks ", rank, " and ", other_rank, " are at different collectives of the same group"),
+      text("rank ", rank, " is at ", ours, "; rank ", other_rank, " is at ", theirs,
+           ours == theirs ? " (with another `ordered` flag)" : ""),
+      "every rank must start the same collectives in the same order");
+}
+
 }  // namespace megatron::comm

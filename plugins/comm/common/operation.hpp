@@ -59,4 +59,9 @@ std::string seconds_text(std::chrono::milliseconds time);
 Status deadline_report(const Operation& operation, std::string_view group, uint32_t reporting_rank,
                        const std::vector<uint32_t>& arrived, const std::vector<uint32_t>& missing);
 
+
+// FAILED_PRECONDITION: two ranks (of the world) are at different collectives of one group.
+Status mismatch_report(uint32_t rank, std::string_view ours, uint32_t other_rank,
+                       std::string_view theirs);
+
 }  // namespace megatron::comm

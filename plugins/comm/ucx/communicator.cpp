@@ -38,43 +38,69 @@ UcxCommunicator::UcxCommunicator(const Config& config, const CommContext& contex
     throw StatusError(internal_error(text("no rendezvous store for ", world_size_, " ranks")));
   }
   peers_ = value_or_throw(LocalPeers::listen(rank_));
-  meet(context);
+  meet(context, {config.string("transports"), config.string("devices")});
   const auto processors = static_cast<uint32_t>(std::max<long>(::sysconf(_SC_NPROCESSORS_ONLN), 1));
   const Engine::Options options{
       std::chrono::microseconds(config.integer("spin_us")),
       local_.size() > processors,
   };
   throw_if_error(
-      Engine::create(options, local_, local_self_, peers_, deadline(), nullptr, engine_));
+      Engine::create(options, local_, local_self_, peers_, deadline(), network_.get(), engine_));
+  if (network_ != nullptr) {
+    network_->on_control = [this](const Control& control) { dispatch(control); };
+    network_->on_gone = [this](uint32_t rank, bool orderly) {
+      engine_->remote_gone(rank, orderly);
+    };
+  }
 }
 
 UcxCommunicator::~UcxCommunicator() {
+  if (network_ != nullptr) engine_->locked([&] { network_->say_goodbye(); });
   peers_.say_goodbye();
   engine_.reset();
+  network_.reset();
 }
 
-void UcxCommunicator::meet(const CommContext& context) {
-  const std::string identity = host_identity();
+// Two rounds through the store: where everybody is, then the addresses of those on several hosts.
+void UcxCommunicator::meet(const CommContext& context, const Network::Options& options) {
   const auto process = static_cast<int32_t>(::getpid());
+  const auto timeout = static_cast<uint64_t>(timeout_.count());
+  identities_.push_back(host_identity());
   if (world_size_ == 1) {
     local_.push_back({0, process, peers_.address()});
-  } else {
-    const std::string prefix = text("comm.ucx/", next_instance(), "/");
-    context.store->set(text(prefix, rank_), text(identity, "\n", process, "\n", peers_.address()));
-    for (uint32_t r = 0; r < world_size_; ++r) {
-      std::istringstream value(
-          context.store->get(text(prefix, r), static_cast<uint64_t>(timeout_.count())));
-      std::string host, socket;
-      int32_t their_process = 0;
-      std::getline(value, host);
-      value >> their_process;
-      value.ignore();
-      std::getline(value, socket);
-      if (host == identity) local_.push_back({r, their_process, socket});
-    }
+    return;
+  }
+  const std::string own = identities_.front();
+  identities_.resize(world_size_);
+  const std::string prefix = text("comm.ucx/", next_instance(), "/");
+  context.store->set(text(prefix, rank_), text(own, "\n", process, "\n", peers_.address()));
+  bool spread = false;
+  for (uint32_t r = 0; r < world_size_; ++r) {
+    std::istringstream value(context.store->get(text(prefix, r), timeout));
+    std::string socket;
+    int32_t their_process = 0;
+    std::getline(value, identities_[r]);
+    value >> their_process;
+    value.ignore();
+    std::getline(value, socket);
+    spread = spread || identities_[r] != own;
+    if (identities_[r] == own) local_.push_back({r, their_process, socket});
   }
   local_self_ = local_position(rank_);
   throw_if_error(peers_.connect(local_, deadline()));
+  if (!spread) return;
+  network_ = value_or_throw(Network::create(rank_, options));
+  context.store->set(text(prefix, rank_, "/ucx"), network_->address());
+  for (uint32_t r = 0; r < world_size_; ++r) {
+    if (identities_[r] != own)
+      network_->add_peer(r, context.store->get(text(prefix, r, "/ucx"), timeout));
+  }
+}
+
+void UcxCommunicator::dispatch(const Control& control) {
+  for (Group* group : open_groups_) {
+    if (group->serial() == control.group) group->receive(control);
+  }
 }
 
 uint32_t UcxCommunicator::local_position(uint32_t rank) const {
@@ -117,10 +143,13 @@ std::unique_ptr<CommGroup> UcxCommunicator::group(std::string_view name,
   for (auto& m : members) {
     if (m.rank == rank_) m.memory = std::move(own);
   }
+  const auto position = static_cast<uint32_t>(self - ranks.begin());
+  std::vector<std::string> identities;
+  for (const uint32_t r : ranks) identities.push_back(identities_[r]);
   return std::make_unique<Group>(
-      *engine_, segments_,
-      Group::Settings{std::string(name), {ranks.begin(), ranks.end()},
-                      static_cast<uint32_t>(self - ranks.begin()), timeout_},
+      *engine_, segments_, network_.get(), open_groups_,
+      Group::Settings{std::string(name), {ranks.begin(), ranks.end()}, position, timeout_, serial,
+                      HostMap::make(identities, position)},
       std::move(members));
 }
 

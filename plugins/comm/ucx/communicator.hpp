@@ -9,6 +9,7 @@
 #include "engine.hpp"
 #include "group.hpp"
 #include "megatron/comm.hpp"
+#include "network.hpp"
 
 namespace megatron::ucx {
 
@@ -24,7 +25,8 @@ class UcxCommunicator final : public Communicator {
 
  private:
   LocalPeers::Deadline deadline() const { return std::chrono::steady_clock::now() + timeout_; }
-  void meet(const CommContext& context);
+  void meet(const CommContext& context, const Network::Options& options);
+  void dispatch(const Control& control);
   uint32_t local_position(uint32_t rank) const;  // kElsewhere: on another host
 
   static constexpr uint32_t kElsewhere = ~uint32_t{0};
@@ -35,7 +37,10 @@ class UcxCommunicator final : public Communicator {
   LocalPeers peers_;
   Segments segments_;
   uint32_t groups_ = 0, allocations_ = 0;
+  std::vector<std::string> identities_;  // of the host, by rank
+  std::unique_ptr<Network> network_;     // null when all ranks share a host
   std::unique_ptr<Engine> engine_;
+  std::vector<Group*> open_groups_;  // those that control messages are for
 };
 
 }  // namespace megatron::ucx

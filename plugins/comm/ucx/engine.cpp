@@ -254,9 +254,20 @@ void Engine::peer_hung_up(uint32_t peer) {
 }
 
 void Engine::nap(int timeout_ms) {
-  pollfd entry{wake_.get(), POLLIN, 0};
-  ::poll(&entry, 1, timeout_ms);
-  if (entry.revents != 0) clear_event(wake_.get());
+  // Without a time limit, answers to ranks of other hosts are all that this rank has to give.
+  const bool listen = timeout_ms < 0 && network_ != nullptr;
+  pollfd entries[] = {{wake_.get(), POLLIN, 0}, {listen ? network_->descriptor() : -1, POLLIN, 0}};
+  for (;;) {
+    if (listen) {
+      const std::unique_lock lock(mutex_, std::try_to_lock);
+      if (!lock.owns_lock()) return;
+      while (network_->progress() || !network_->arm()) {
+      }
+    }
+    ::poll(entries, 2, timeout_ms);
+    if (entries[0].revents != 0) return clear_event(wake_.get());
+    if (!listen) return;
+  }
 }
 
 // States: dormant (no time limit) -> after a start: napping -> drives what was left pending ->

@@ -64,6 +64,10 @@ class Engine {
   // Wakes a local rank that sleeps; after publishing something in shared memory.
   void ring(uint32_t peer);
   void abort(std::string reason);
+  // With the lock held: the network lost a rank of another host.
+  void remote_gone(uint32_t rank, bool orderly) {
+    for (Work* work : works_) work->peer_gone(rank, orderly);
+  }
 
  private:
   // Shared with the other ranks: how many threads of this rank sleep.

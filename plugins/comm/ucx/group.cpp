@@ -5,6 +5,11 @@
 namespace megatron::ucx {
 namespace {
 
+// How long members on other hosts may take to say how far they are, once a deadline has passed.
+constexpr auto kAnswerTime = std::chrono::milliseconds(500);
+// What a rank sent before it left in order may still be on its way.
+constexpr auto kLastWords = std::chrono::milliseconds(1000);
+
 class Request final : public CommRequest {
  public:
   Request(Engine& engine, std::shared_ptr<Unit> unit) : engine_(engine), unit_(std::move(unit)) {}
@@ -20,15 +25,26 @@ class Request final : public CommRequest {
 
 }  // namespace
 
-Group::Group(Engine& engine, const Segments& segments, Settings settings,
-             std::vector<Team::Member> local)
+Group::Group(Engine& engine, const Segments& segments, Network* network,
+             std::vector<Group*>& open, Settings settings, std::vector<Team::Member> local)
     : engine_(engine),
       settings_(std::move(settings)),
-      team_(engine, segments, std::move(local), settings_.self) {
+      team_(engine, segments, std::move(local), settings_.hosts.own_index),
+      network_(spread() ? network : nullptr),
+      messenger_(team_, settings_.hosts, network_, settings_.serial, settings_.ranks),
+      context_{team_, settings_.hosts, messenger_},
+      open_(open) {
   engine_.add(this);
+  engine_.locked([&] { open_.push_back(this); });
 }
 
-Group::~Group() { engine_.remove(this); }
+Group::~Group() {
+  engine_.remove(this);
+  engine_.locked([&] {
+    std::erase(open_, this);
+    messenger_.forget();
+  });
+}
 
 std::unique_ptr<CommRequest> Group::start(std::span<const mgt_collective> operations) {
   const auto now = Clock::now();
@@ -50,11 +66,10 @@ std::unique_ptr<CommRequest> Group::start(std::span<const mgt_collective> operat
           text("that failure was: ", failure_.message()), "end the run, or start it again"));
     }
     for (auto& o : checked) enqueue(std::move(o), unit);
-    // Announce now, and send what is small; the rest is for whoever drives.
+    // Announce now; the rest is for whoever drives.
     for (; posted_ < collectives_.size(); ++posted_) {
       if (!collectives_[posted_]->run->post()) break;
     }
-    for (auto& [peer, sender] : senders_) sender.progress();
     return pending();
   });
   if (rest) engine_.started();
@@ -63,23 +78,34 @@ std::unique_ptr<CommRequest> Group::start(std::span<const mgt_collective> operat
 
 void Group::enqueue(comm::Operation operation, const std::shared_ptr<Unit>& unit) {
   if (!operation.point_to_point()) {
-    auto c = std::make_unique<Collective>(Collective{std::move(operation), unit, nullptr});
-    c->run = std::make_unique<ShmCollective>(team_, c->operation, sequence_++);
+    const uint64_t sequence = sequence_++;
+    auto c = std::make_unique<Collective>(
+        Collective{std::move(operation), unit, nullptr, sequence});
+    if (spread()) {
+      c->run = std::make_unique<SpreadCollective>(context_, c->operation, sequence);
+    } else {
+      c->run = std::make_unique<ShmCollective>(team_, c->operation, sequence);
+    }
     collectives_.push_back(std::move(c));
     return;
   }
   auto t = std::make_unique<Transfer>(Transfer{std::move(operation), unit, {}});
-  t->message.operation = &t->operation;
-  const uint32_t peer = t->operation.peer;
-  if (t->operation.kind == MGT_SEND) {
-    senders_.try_emplace(peer, team_, peer).first->second.push(&t->message);
-  } else {
-    receivers_.try_emplace(peer, team_, peer).first->second.push(&t->message);
-  }
+  const auto& o = t->operation;
+  t->message.key = {MessageKey::kUser, o.tag};
+  t->message.send = o.send;
+  t->message.recv = o.recv;
+  t->message.bytes = o.bytes();
+  t->message.operation = &o;
+  o.kind == MGT_SEND ? messenger_.send(o.peer, &t->message) : messenger_.recv(o.peer, &t->message);
   transfers_.push_back(std::move(t));
 }
 
 bool Group::progress() {
+  auto links = messenger_.progress();
+  if (!links.ok()) {
+    fail(links.status(), true);
+    return true;
+  }
   auto collectives = step_collectives();
   if (!collectives.ok()) {
     fail(collectives.status(), true);
@@ -90,7 +116,7 @@ bool Group::progress() {
     fail(transfers.status(), true);
     return true;
   }
-  return *collectives || *transfers;
+  return *links || *collectives || *transfers;
 }
 
 Result<bool> Group::step_collectives() {
@@ -102,28 +128,34 @@ Result<bool> Group::step_collectives() {
   }
   if (posted_ == 0) return moved;
   auto& front = *collectives_.front();
-  MGT_ASSIGN_OR_RETURN(const bool stepped, front.run->step());
+  auto stepped = front.run->step();
+  if (!stepped.ok()) {
+    if (!spread()) return stepped.status();
+    return lost(stepped.status(), front.operation,
+                static_cast<SpreadCollective&>(*front.run).lost_rank());
+  }
   if (front.run->finished()) {
     complete(*front.unit);
     collectives_.pop_front();
     --posted_;
   }
-  return moved || stepped;
+  return moved || *stepped;
 }
 
 Result<bool> Group::step_transfers() {
-  if (transfers_.empty()) return false;
   bool moved = false;
-  for (auto& [peer, sender] : senders_) moved |= sender.progress();
-  for (auto& [peer, receiver] : receivers_) {
-    MGT_ASSIGN_OR_RETURN(const bool received, receiver.progress());
-    moved |= received;
+  for (size_t i = 0; i < transfers_.size();) {
+    auto& t = *transfers_[i];
+    if (!t.message.error.ok())
+      return lost(t.message.error, t.operation, settings_.ranks[t.operation.peer]);
+    if (!t.message.done) {
+      ++i;
+      continue;
+    }
+    complete(*t.unit);
+    transfers_.erase(transfers_.begin() + static_cast<std::ptrdiff_t>(i));
+    moved = true;
   }
-  std::erase_if(transfers_, [&](const std::unique_ptr<Transfer>& t) {
-    if (!t->message.done) return false;
-    complete(*t->unit);
-    return true;
-  });
   return moved;
 }
 
@@ -140,19 +172,24 @@ void Group::fail(Status status, bool tell_others) {
     std::memcpy(failure.text, status.message().data(), failure.size);
     failure.code.store(static_cast<uint32_t>(status.code()), std::memory_order_release);
     team_.ring_all();
+    for (uint32_t p = 0; network_ != nullptr && p < settings_.ranks.size(); ++p) {
+      if (messenger_.is_local(p)) continue;
+      network_->control(settings_.ranks[p], {Control::failure, settings_.serial, 0,
+                                             static_cast<uint32_t>(status.code()), 0,
+                                             std::string(status.message())});
+    }
   }
   const auto end = [&](Unit& unit) {
     if (unit.done.load(std::memory_order_relaxed)) return;
     unit.status = status;
     unit.done.store(true, std::memory_order_release);
   };
+  messenger_.forget();  // before the messages' owners go
   for (auto& c : collectives_) end(*c->unit);
   for (auto& t : transfers_) end(*t->unit);
   collectives_.clear();
   transfers_.clear();
   posted_ = 0;
-  senders_.clear();
-  receivers_.clear();
 }
 
 void Group::inspect(Clock::time_point now) {
@@ -160,64 +197,118 @@ void Group::inspect(Clock::time_point now) {
     const auto& failure = team_.memory(i).failure();
     const uint32_t code = failure.code.load(std::memory_order_acquire);
     if (code == 0 || i == team_.self()) continue;
-    fail(Status(static_cast<Code>(code), std::string(failure.text, failure.size)), false);
-    return;
+    return fail(Status(static_cast<Code>(code), std::string(failure.text, failure.size)), false);
   }
-  if (!gone_.empty()) {
-    const bool moved = progress();  // what the rank did before its end still counts
-    if (!failure_.ok() || !pending() || moved) return;
-    for (const auto& c : collectives_) {
-      if (!std::any_of(gone_.begin(), gone_.end(), [&](auto& g) { return c->run->needs(g.first); }))
-        continue;
-      return fail(gone_report(c->operation), true);
-    }
-    for (const auto& t : transfers_) {
-      const uint32_t peer = settings_.ranks[t->operation.peer];
-      if (std::none_of(gone_.begin(), gone_.end(), [&](auto& g) { return g.first == peer; }))
-        continue;
-      return fail(gone_report(t->operation), true);
-    }
-  }
+  if (!gone_.empty()) inspect_gone(now);
   for (const auto& c : collectives_) {
-    if (c->operation.deadline > now) continue;
-    std::vector<uint32_t> arrived, missing;
-    c->run->arrivals(arrived, missing);
-    return expire(c->operation, std::move(arrived), std::move(missing));
+    if (c->operation.deadline <= now) return expire(*c, now);
   }
   for (const auto& t : transfers_) {
     if (t->operation.deadline > now) continue;
-    return expire(t->operation, {settings_.ranks[settings_.self]},
+    return report(t->operation, {settings_.ranks[settings_.self]},
                   {settings_.ranks[t->operation.peer]});
   }
 }
 
-void Group::expire(const comm::Operation& operation, std::vector<uint32_t> arrived,
+void Group::inspect_gone(Clock::time_point now) {
+  const bool moved = progress();  // what the rank did before its end still counts
+  if (!failure_.ok() || moved) return;
+  for (const auto& g : gone_) {
+    if (g.orderly && now - g.since < kLastWords) continue;
+    for (const auto& c : collectives_) {
+      if (!g.orderly || c->run->needs(g.rank)) return fail(gone_report(c->operation), true);
+    }
+    for (const auto& t : transfers_) {
+      if (settings_.ranks[t->operation.peer] == g.rank)
+        return fail(gone_report(t->operation), true);
+    }
+  }
+}
+
+// Ranks of this host show how far they are; those of other hosts are asked.
+void Group::expire(const Collective& collective, Clock::time_point now) {
+  std::vector<uint32_t> arrived, missing;
+  if (!spread()) {
+    static_cast<const ShmCollective&>(*collective.run).arrivals(arrived, missing);
+    return report(collective.operation, std::move(arrived), std::move(missing));
+  }
+  std::vector<uint32_t> silent;
+  for (uint32_t p = 0; p < settings_.ranks.size(); ++p) {
+    const uint32_t rank = settings_.ranks[p];
+    uint64_t started = 0;
+    if (messenger_.is_local(p)) {
+      started = team_.memory(settings_.hosts.index_of[p])
+                    .progress()
+                    .started.value.load(std::memory_order_acquire);
+    } else if (const auto answer = answers_.find(rank); answer != answers_.end()) {
+      started = answer->second;
+    } else {
+      silent.push_back(rank);
+    }
+    (started > collective.sequence ? arrived : missing).push_back(rank);
+  }
+  if (asked_ == Clock::time_point{}) {
+    asked_ = now;
+    for (const uint32_t rank : silent) {
+      network_->control(rank, {Control::query, settings_.serial, 0, 0, collective.sequence, {}});
+    }
+  }
+  if (silent.empty() || now - asked_ > kAnswerTime)
+    report(collective.operation, std::move(arrived), std::move(missing));
+}
+
+void Group::report(const comm::Operation& operation, std::vector<uint32_t> arrived,
                    std::vector<uint32_t> missing) {
   fail(comm::deadline_report(operation, settings_.name, settings_.ranks[settings_.self], arrived,
                              missing),
        true);
 }
 
+void Group::receive(const Control& control) {
+  switch (control.kind) {
+    case Control::query:
+      network_->control(control.source, {Control::answer, settings_.serial, 0, 0, sequence_, {}});
+      break;
+    case Control::answer:
+      answers_[control.source] = control.sequence;
+      break;
+    case Control::failure:
+      fail(Status(static_cast<Code>(control.code), control.text), true);
+      break;
+    default:
+      break;
+  }
+}
+
 Work::Clock::time_point Group::next_deadline() const {
   auto next = Clock::time_point::max();
   for (const auto& c : collectives_) next = std::min(next, c->operation.deadline);
   for (const auto& t : transfers_) next = std::min(next, t->operation.deadline);
-  return next;
+  // After asking others, look often for their answers.
+  const bool asked = asked_ != Clock::time_point{};
+  return asked ? Clock::now() + std::chrono::milliseconds(10) : next;
 }
 
 void Group::peer_gone(uint32_t rank, bool orderly) {
   if (rank == settings_.ranks[settings_.self]) return;
   if (std::find(settings_.ranks.begin(), settings_.ranks.end(), rank) == settings_.ranks.end())
     return;
-  gone_.emplace_back(rank, orderly);
+  gone_.push_back({rank, orderly, Clock::now()});
+}
+
+Status Group::lost(const Status& error, const comm::Operation& operation, uint32_t rank) {
+  if (error.code() != Code::unavailable) return error;
+  if (std::none_of(gone_.begin(), gone_.end(), [&](const Gone& g) { return g.rank == rank; }))
+    gone_.push_back({rank, false, Clock::now()});
+  return gone_report(operation);
 }
 
 Status Group::gone_report(const comm::Operation& operation) const {
   std::vector<uint32_t> ranks;
   bool orderly = true;
-  for (const auto& [rank, left] : gone_) {
-    ranks.push_back(rank);
-    orderly = orderly && left;
+  for (const auto& g : gone_) {
+    ranks.push_back(g.rank);
+    orderly = orderly && g.orderly;
   }
   const bool one = ranks.size() == 1;
   return Status::error(
@@ -226,7 +317,7 @@ Status Group::gone_report(const comm::Operation& operation) const {
            settings_.name, "' cannot complete: ", comm::rank_list(ranks), one ? " is" : " are",
            " gone"),
       orderly ? text(one ? "it" : "they", " left the communication in order, before this operation")
-              : text("the process ended, or was killed"),
+              : text("the process ended or was killed, or its host cannot be reached"),
       text("look at the output of ", comm::rank_list(ranks)));
 }
 

@@ -9,8 +9,9 @@
 
 #include "engine.hpp"
 #include "megatron/comm.hpp"
+#include "messenger.hpp"
 #include "shm_collective.hpp"
-#include "shm_link.hpp"
+#include "spread_collective.hpp"
 #include "team.hpp"
 
 namespace megatron::ucx {
@@ -29,17 +30,25 @@ class Group final : public CommGroup, private Work {
     std::vector<uint32_t> ranks;  // of the world
     uint32_t self;                // position of this rank
     std::chrono::milliseconds timeout;
+    uint32_t serial;  // the same on all members
+    HostMap hosts;
   };
-  Group(Engine& engine, const Segments& segments, Settings settings, std::vector<Team::Member> local);
+  // `network` is null, or not used, when all members share a host.
+  // It enters itself in `open` while it lives.
+  Group(Engine& engine, const Segments& segments, Network* network, std::vector<Group*>& open,
+        Settings settings, std::vector<Team::Member> local);
   ~Group() override;
 
   std::unique_ptr<CommRequest> start(std::span<const mgt_collective> operations) override;
+  uint32_t serial() const { return settings_.serial; }
+  void receive(const Control& control);  // of another host's member
 
  private:
   struct Collective {
     comm::Operation operation;
     std::shared_ptr<Unit> unit;
-    std::unique_ptr<ShmCollective> run;
+    std::unique_ptr<CollectiveRun> run;
+    uint64_t sequence;
   };
   struct Transfer {
     comm::Operation operation;
@@ -62,7 +71,12 @@ class Group final : public CommGroup, private Work {
   // Ends everything under way; the group is unusable from now on.
   void fail(Status status, bool tell_others);
   Status gone_report(const comm::Operation& operation) const;
-  void expire(const comm::Operation& operation, std::vector<uint32_t> arrived,
+  bool spread() const { return settings_.hosts.hosts.size() > 1; }
+  // A lost message: of the rank that is gone, otherwise as it is.
+  Status lost(const Status& error, const comm::Operation& operation, uint32_t rank);
+  void inspect_gone(Clock::time_point now);
+  void expire(const Collective& collective, Clock::time_point now);
+  void report(const comm::Operation& operation, std::vector<uint32_t> arrived,
               std::vector<uint32_t> missing);
 
   Engine& engine_;
@@ -72,9 +86,19 @@ class Group final : public CommGroup, private Work {
   std::deque<std::unique_ptr<Collective>> collectives_;
   size_t posted_ = 0;  // of collectives_, from the front: announced
   std::vector<std::unique_ptr<Transfer>> transfers_;
-  std::map<uint32_t, ShmSender> senders_;      // by member
-  std::map<uint32_t, ShmReceiver> receivers_;  // by member
-  std::vector<std::pair<uint32_t, bool>> gone_;  // members (by rank) whose process ended; orderly
+  Network* network_;  // null when all members share a host
+  Messenger messenger_;
+  SpreadContext context_;
+  struct Gone {
+    uint32_t rank;
+    bool orderly;
+    Clock::time_point since;
+  };
+  std::vector<Gone> gone_;
+  // After a deadline: which collectives the members on other hosts have started.
+  std::map<uint32_t, uint64_t> answers_;  // by rank
+  Clock::time_point asked_ = {};
+  std::vector<Group*>& open_;
   Status failure_;
 };
 

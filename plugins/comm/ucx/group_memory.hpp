@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "message.hpp"
 #include "segments.hpp"
 
 namespace megatron::ucx {
@@ -28,6 +29,7 @@ struct Progress {
   Counter staged;    // rounds: own data lies in the stage
   Counter reduced;   // rounds of all_reduce: own slice's result lies in the stage
   Counter consumed;  // rounds: the others' stages are no longer needed
+  Counter started;   // of groups of several hosts: collectives that the caller has started
 };
 
 // The report of a rank that gave up, for those that wait for it.
@@ -56,7 +58,7 @@ struct alignas(64) Entry {
 struct Cell {
   enum Kind : uint32_t { copied, direct };
   alignas(64) std::atomic<uint64_t> posted;  // number in the channel + 1
-  uint64_t tag;
+  MessageKey key;
   uint64_t total;   // bytes of the message
   uint64_t offset;  // of this part
   uint32_t bytes;   // of this part

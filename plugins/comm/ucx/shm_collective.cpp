@@ -105,16 +105,9 @@ Result<bool> ShmCollective::match() {
 
 Status ShmCollective::mismatch(uint32_t member) const {
   const auto& d = team_.memory(member).entry(sequence_).description;
-  std::string theirs = comm::signature_text(d.kind, d.dtype, d.reduce, d.count, d.peer,
-                                            {d.name, d.name_size});
-  const std::string ours = comm::signature_text(o_);
-  if (theirs == ours) theirs += " (with another `ordered` flag)";
-  return Status::error(Code::failed_precondition,
-                       text("ranks ", team_.rank(self_), " and ", team_.rank(member),
-                            " are at different collectives of the same group"),
-                       text("rank ", team_.rank(self_), " is at ", ours, "; rank ",
-                            team_.rank(member), " is at ", theirs),
-                       "every rank must start the same collectives in the same order");
+  return comm::mismatch_report(
+      team_.rank(self_), comm::signature_text(o_), team_.rank(member),
+      comm::signature_text(d.kind, d.dtype, d.reduce, d.count, d.peer, {d.name, d.name_size}));
 }
 
 Status ShmCollective::choose_path() {

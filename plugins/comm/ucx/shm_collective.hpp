@@ -9,26 +9,25 @@
 #include <cstdint>
 #include <vector>
 
+#include "collective_run.hpp"
 #include "common/operation.hpp"
 #include "common/reduce.hpp"
 #include "team.hpp"
 
 namespace megatron::ucx {
 
-class ShmCollective {
+class ShmCollective final : public CollectiveRun {
  public:
   // `operation` outlives this object.
   ShmCollective(Team& team, const comm::Operation& operation, uint64_t sequence);
 
   // Announces it; false: not yet, the others are too far behind.
-  bool post();
-  // True when something moved. Only the oldest unfinished collective of a group is stepped.
-  Result<bool> step();
-  bool finished() const { return finished_; }
-  // Positions of the members that have, and have not, announced it.
+  bool post() override;
+  Result<bool> step() override;
+  bool finished() const override { return finished_; }
+  // Ranks of the world that have, and have not, announced it.
   void arrivals(std::vector<uint32_t>& arrived, std::vector<uint32_t>& missing) const;
-  // This rank (of the world) has still something to do for it.
-  bool needs(uint32_t rank) const;
+  bool needs(uint32_t rank) const override;
 
  private:
   enum class Path { inline_, direct, staged };

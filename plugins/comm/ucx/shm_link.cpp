@@ -32,12 +32,11 @@ bool ShmSender::progress() {
       break;
     }
     Message& message = *waiting_.front();
-    const auto& o = *message.operation;
-    const uint64_t bytes = o.bytes();
-    cell.tag = o.tag;
+    const uint64_t bytes = message.bytes;
+    cell.key = message.key;
     cell.total = bytes;
     cell.offset = offset_;
-    cell.source = bytes > kCopied ? team_.find(o.send, bytes) : Location{};
+    cell.source = bytes > kCopied ? team_.find(message.send, bytes) : Location{};
     if (cell.source.segment != 0) {
       cell.kind = Cell::direct;
       cell.bytes = 0;
@@ -46,7 +45,7 @@ bool ShmSender::progress() {
     } else {
       cell.kind = Cell::copied;
       cell.bytes = static_cast<uint32_t>(std::min<uint64_t>(bytes - offset_, kCellBytes));
-      comm::copy_bytes(cell.payload, o.send + offset_, cell.bytes);
+      comm::copy_bytes(cell.payload, message.send + offset_, cell.bytes);
       offset_ += cell.bytes;
       if (offset_ == bytes) message.done = true;
     }
@@ -64,15 +63,6 @@ bool ShmSender::progress() {
   return moved || posted;
 }
 
-Status ShmReceiver::check_size(const comm::Operation& recv, uint64_t bytes) const {
-  if (recv.bytes() == bytes) return {};
-  return Status::error(Code::failed_precondition,
-                       text(comm::title(recv), ": rank ", team_.rank(from_), " sent ", bytes,
-                            " bytes, rank ", team_.rank(team_.self()), " expects ", recv.bytes()),
-                       text("both messages have the tag ", recv.tag),
-                       "every send needs a recv of the same size, in the same order for each tag");
-}
-
 void ShmReceiver::push(Message* message) { wanted_.push_back(message); }
 
 Result<bool> ShmReceiver::progress() {
@@ -80,15 +70,17 @@ Result<bool> ShmReceiver::progress() {
   for (;;) {
     // What came early is older than anything in the channel.
     for (auto at = wanted_.begin(); at != wanted_.end();) {
-      const auto& o = *(*at)->operation;
-      const auto early = early_.find(o.tag);
+      Message& m = **at;
+      const auto early = early_.find(m.key);
       if (early == early_.end() || !early->second.front().complete) {
         ++at;
         continue;
       }
-      MGT_RETURN_IF_ERROR(check_size(o, early->second.front().bytes.size()));
-      comm::copy_bytes(o.recv, early->second.front().bytes.data(), o.bytes());
-      (*at)->done = moved = true;
+      const auto& bytes = early->second.front().bytes;
+      if (bytes.size() != m.bytes)
+        return size_mismatch(m, team_.rank(team_.self()), bytes.size(), team_.rank(from_));
+      comm::copy_bytes(m.recv, bytes.data(), bytes.size());
+      m.done = moved = true;
       early->second.pop_front();
       if (early->second.empty()) early_.erase(early);
       at = wanted_.erase(at);
@@ -107,17 +99,18 @@ Result<bool> ShmReceiver::progress() {
 Result<bool> ShmReceiver::take(const Cell& cell) {
   if (target_ == nullptr && early_target_ == nullptr) {  // the first part of a message
     const auto at = std::find_if(wanted_.begin(), wanted_.end(),
-                                 [&](const Message* m) { return m->operation->tag == cell.tag; });
-    if (at != wanted_.end() && !early_.contains(cell.tag)) {
-      MGT_RETURN_IF_ERROR(check_size(*(*at)->operation, cell.total));
+                                 [&](const Message* m) { return m->key == cell.key; });
+    if (at != wanted_.end() && !early_.contains(cell.key)) {
+      if ((*at)->bytes != cell.total)
+        return size_mismatch(**at, team_.rank(team_.self()), cell.total, team_.rank(from_));
       target_ = *at;
       wanted_.erase(at);
     } else {
-      early_target_ = &early_[cell.tag].emplace_back();
+      early_target_ = &early_[cell.key].emplace_back();
       early_target_->bytes.resize(cell.total);
     }
   }
-  std::byte* to = target_ != nullptr ? target_->operation->recv : early_target_->bytes.data();
+  std::byte* to = target_ != nullptr ? target_->recv : early_target_->bytes.data();
   bool last = cell.offset + cell.bytes == cell.total;
   if (cell.kind == Cell::direct) {
     const std::byte* from = team_.address(from_, cell.source);

@@ -8,16 +8,10 @@
 #include <map>
 #include <vector>
 
-#include "common/operation.hpp"
+#include "message.hpp"
 #include "team.hpp"
 
 namespace megatron::ucx {
-
-// A message under way. The owner keeps it until `done`.
-struct Message {
-  const comm::Operation* operation = nullptr;
-  bool done = false;
-};
 
 class ShmSender {
  public:
@@ -50,7 +44,7 @@ class ShmReceiver {
     std::vector<std::byte> bytes;
     bool complete = false;
   };
-  Status check_size(const comm::Operation& recv, uint64_t bytes) const;
+  
   Result<bool> take(const Cell& cell);
 
   Team& team_;
@@ -61,7 +55,7 @@ class ShmReceiver {
   // Where the message that is coming in goes: one of the two.
   Message* target_ = nullptr;
   Early* early_target_ = nullptr;
-  std::map<uint64_t, std::deque<Early>> early_;  // by tag
+  std::map<MessageKey, std::deque<Early>> early_;
 };
 
 }  // namespace megatron::ucx

@@ -35,7 +35,7 @@ class Team {
     return segments_.address(members_[member].local, location);
   }
 
-  enum Which { finished, direct, staged, reduced, consumed, kWhich };
+  enum Which { finished, direct, staged, reduced, consumed, started, kWhich };
 
   uint64_t count(Which which) const { return counter(self_, which).load(std::memory_order_relaxed); }
   // Makes everything written before visible with it. Sleepers are woken by ring_all().

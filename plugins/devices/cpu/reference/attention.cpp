@@ -150,7 +150,7 @@ std::unique_ptr<Kernel> attention_merge(const KernelDesc& desc, const Host&, std
       const double lse_a = static_cast<double>(l.input(1)[stat]);
       const double lse_b = static_cast<double>(l.input(3)[stat]);
       const double largest = std::max(lse_a, lse_b);
-      const bool empty = largest == -kInfinity;
+      const bool empty = lse_a == -kInfinity && lse_b == -kInfinity;
       const double lse =
           empty ? largest
                 : largest + std::log(std::exp(lse_a - largest) + std::exp(lse_b - largest));

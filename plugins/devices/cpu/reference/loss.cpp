@@ -24,12 +24,15 @@ void logits_of(const LossShape& s, const float* x, const float* w, double* logit
   }
 }
 
+// −inf entries are padding; a NaN elsewhere makes the sum one.
 double log_sum_exp(const double* logits, int64_t n) {
-  const double largest = n == 0 ? -kInfinity : *std::max_element(logits, logits + n);
-  if (largest == -kInfinity) return largest;
+  double largest = -kInfinity;
+  for (int64_t j = 0; j < n; ++j) largest = std::max(largest, logits[j]);
   double sum = 0;
-  for (int64_t j = 0; j < n; ++j) sum += std::exp(logits[j] - largest);
-  return largest + std::log(sum);
+  for (int64_t j = 0; j < n; ++j) {
+    if (logits[j] != -kInfinity) sum += std::exp(logits[j] - largest);
+  }
+  return sum == 0 ? -kInfinity : largest + std::log(sum);
 }
 
 // Operands of the gradient, wherever the op has them.

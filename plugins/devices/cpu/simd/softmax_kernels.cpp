@@ -16,8 +16,8 @@ namespace {
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
-// The largest of n floats. x is the second operand of each maximum: x86 then keeps a NaN of x, so
-// that a row of NaN alone does not look empty.
+// The largest of n floats. x86 takes the second operand of a maximum when one is NaN, so what may
+// hold a NaN stands there (m0, if any of them): a row of NaN alone must not look empty.
 float largest(const float* x, int64_t n) {
   const D d;
   const int64_t step = lanes();
@@ -30,7 +30,7 @@ float largest(const float* x, int64_t n) {
     m3 = hn::Max(m3, hn::LoadU(d, x + i + 3 * step));
   }
   for (; i + step <= n; i += step) m0 = hn::Max(m0, hn::LoadU(d, x + i));
-  float m = max_lanes(hn::Max(hn::Max(m0, m1), hn::Max(m2, m3)));
+  float m = max_lanes(hn::Max(hn::Max(m3, m2), hn::Max(m1, m0)));
   for (; i < n; ++i) m = x[i] <= m ? m : x[i];
   return m;
 }

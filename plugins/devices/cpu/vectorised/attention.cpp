@@ -140,7 +140,7 @@ std::unique_ptr<Kernel> attention_merge(const KernelDesc& desc, const Host& host
         const int64_t stat = (row / (s * n) * n + row % n) * s + row / n % s;
         const float a = l.input(1)[stat], b = l.input(3)[stat];
         const float largest = a <= b ? b : a;
-        const bool empty = largest == kMinusInfinity;
+        const bool empty = a == kMinusInfinity && b == kMinusInfinity;
         const float lse =
             empty ? largest : largest + std::log(std::exp(a - largest) + std::exp(b - largest));
         softmax_kernels().blend(l.input(0) + row * d, empty ? 0.0f : std::exp(a - lse),
