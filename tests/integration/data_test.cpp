@@ -152,18 +152,19 @@ class Corpus : public Experiment {
 };
 
 TEST(Data, ACorpusTrainsAndResumes) {
+  // Long enough not to end before the signal comes. The order of samples follows from the number
+  // that the run asks for, so the run is killed, not shortened.
+  constexpr int64_t kEnd = 100;
   const Corpus whole, halves;
-  ASSERT_EQ(whole.train().exit_code, 0);
-  // The order of samples follows from the number that the run asks for: the run is stopped, not
-  // shortened.
-  Process process(halves.command({"--set", "checkpoint.save_interval=1"}));
+  ASSERT_EQ(whole.train(until(kEnd)).exit_code, 0);
+  Process process(halves.command(until(kEnd, {"--set", "checkpoint.save_interval=1"})));
   ASSERT_TRUE(process.wait_for("saved checkpoint"));
   process.send(SIGKILL);
-  process.finish();
-  const Outcome o = halves.train({"--resume"});
+  ASSERT_EQ(process.finish().signal, SIGKILL);
+  const Outcome o = halves.train(until(kEnd, {"--resume"}));
   ASSERT_EQ(o.exit_code, 0) << o;
   EXPECT_EQ(halves.metrics(), whole.metrics());
-  EXPECT_TRUE(halves.checkpoint(20) == whole.checkpoint(20));
+  EXPECT_TRUE(halves.checkpoint(kEnd) == whole.checkpoint(kEnd));
 }
 
 struct Damage {

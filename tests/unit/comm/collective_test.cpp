@@ -26,6 +26,35 @@ TEST_P(Collectives, OrderedSumsAreBalancedTrees) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Collectives, ::testing::Values(1u, 2u, 3u, 4u, 5u));
 
+// Hosts of the ranks; several ranks a host in a row, by turns, or unevenly.
+class SpreadCollectives : public ::testing::TestWithParam<std::vector<std::string>> {
+ protected:
+  static World world() {
+    return {.ranks = static_cast<uint32_t>(GetParam().size()), .hosts = GetParam()};
+  }
+};
+
+TEST_P(SpreadCollectives, GiveWhatTheFormulaSays) {
+  expect_all_pass(world(), [](Rank& r) {
+    const auto group = r.group("world");
+    run_collective_cases(r, group, {.allocated = r.size() == 2});
+  });
+}
+
+TEST_P(SpreadCollectives, OrderedSumsAreBalancedTrees) {
+  expect_all_pass(world(), [](Rank& r) {
+    const auto group = r.group("world");
+    run_ordered_cases(r, group);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Hosts, SpreadCollectives,
+                         ::testing::Values(std::vector<std::string>{"a", "b"},
+                                           std::vector<std::string>{"a", "a", "b", "b"},
+                                           std::vector<std::string>{"a", "b", "a", "b"},
+                                           std::vector<std::string>{"a", "a", "b"},
+                                           std::vector<std::string>{"a", "b", "b", "c", "a"}));
+
 // Values whose sum depends on the order: every rank and every repetition must have the same bits.
 TEST(Collectives, SumsHaveTheSameBitsEverywhereAndAlways) {
   expect_all_pass({.ranks = 3}, [](Rank& r) {

@@ -75,11 +75,21 @@ class FileStore {
                           const std::function<void(Rank&)>& body) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (!world.hosts.empty()) ::setenv("MEGATRON_COMM_HOST", world.hosts[rank].c_str(), 1);
+  const int code = run_as_rank(world, rank, folder, body);
+  std::cout.flush();
+  std::fflush(nullptr);
+  ::_exit(code);
+}
+
+}  // namespace
+
+int run_as_rank(const World& world, uint32_t rank, const std::string& folder,
+                const std::function<void(Rank&)>& body) {
   const FileStore store(folder);
   auto loaded = LoadedComm::load(world.plugin, world.options);
   if (!loaded.ok()) {
     std::cerr << loaded.status().message() << std::endl;
-    ::_exit(3);
+    return 3;
   }
   mgt_comm_context context;
   MGT_INIT(&context);
@@ -88,23 +98,16 @@ class FileStore {
   context.local_rank = rank;
   context.local_size = world.ranks;
   context.store = world.ranks == 1 ? nullptr : store.table();
-  int code = 0;
   {
     Rank r((*loaded)->table(), (*loaded)->host(), (*loaded)->config(), context);
-    if (r.created().ok()) {
-      body(r);
-    } else {
+    if (!r.created().ok()) {
       std::cerr << "rank " << rank << ": " << r.created().message() << std::endl;
-      code = 4;
+      return 4;
     }
+    body(r);
   }
-  if (::testing::Test::HasFailure()) code = 1;
-  std::cout.flush();
-  std::fflush(nullptr);
-  ::_exit(code);
+  return ::testing::Test::HasFailure() ? 1 : 0;
 }
-
-}  // namespace
 
 std::string plugin_path(const std::string& plugin) {
   return text(MEGATRON_BINARY_DIR, "/lib/megatron/plugins/megatron-comm-", plugin, ".so");

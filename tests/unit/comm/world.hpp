@@ -84,6 +84,10 @@ struct World {
 inline constexpr int kStuck = -1000;
 std::vector<int> run_ranks(const World& world, const std::function<void(Rank&)>& body);
 
+// One rank, in this process; values of the store are files in `folder`. Returns the exit code.
+int run_as_rank(const World& world, uint32_t rank, const std::string& folder,
+                const std::function<void(Rank&)>& body);
+
 // Every rank ended with 0.
 void expect_all_pass(const World& world, const std::function<void(Rank&)>& body);
 
