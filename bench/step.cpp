@@ -102,7 +102,7 @@ int run(const Options& o) {
   request.model = value_or_throw(experiment->model());
   request.device = value_or_throw(experiment->device());
   request.optimizer = value_or_throw(experiment->optimizer());
-  request.layout = experiment->layout();
+  request.layout = experiment->single_layout();
   request.micro_batch_size = o["batch"];
   request.evaluate = false;
   auto engine = value_or_throw(train::Engine::create(request));

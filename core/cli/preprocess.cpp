@@ -34,9 +34,10 @@ Result<std::unique_ptr<train::Experiment>> tokenizer_of(const PreprocessArgument
                                                         plugin::Registry& registry) {
   std::vector<std::string> values = {text("tokenizer.plugin=\"", arguments.tokenizer, "\"")};
   for (const auto& option : arguments.tokenizer_options) values.push_back("tokenizer." + option);
-  auto sections = train::experiment_sections();
+  auto sections = train::experiment_sections(false);
   std::erase_if(sections, [](const config::SectionSchema& s) { return s.name != "tokenizer"; });
-  return train::Experiment::load("/dev/null", values, registry, std::move(sections));
+  MGT_ASSIGN_OR_RETURN(const auto manifest, config::Manifest::load("/dev/null", values));
+  return train::Experiment::load(manifest, registry, std::move(sections));
 }
 
 Status run_preprocess(const PreprocessArguments& arguments, const Context& context) {

@@ -65,6 +65,8 @@ class Engine {
   // Reduces the gradients over the ranks; their global norm.
   Result<double> reduce_gradients();
   Status update(double clip_coefficient, double lr, double weight_decay, int64_t step);
+  // Whether any rank says so; every rank gets the same answer.
+  Result<bool> any_rank(std::string_view question, bool answer);
   // Of this step's micro-batches, without dropout; adds to `losses`.
   Status evaluate(const Feed& feed, std::vector<LossValue>& losses);
 

@@ -113,6 +113,12 @@ Status Engine::sum_losses(std::vector<LossValue>& losses) {
   return {};
 }
 
+Result<bool> Engine::any_rank(std::string_view question, bool answer) {
+  const double mine = answer ? 1 : 0;
+  MGT_RETURN_IF_ERROR(sums_.add(question, {&mine, 1}, {}, gathered_));
+  return gathered_[0] > 0;
+}
+
 Result<double> Engine::reduce_gradients() {
   const auto no_feed = [](int64_t, std::string_view) -> const void* { return nullptr; };
   MGT_RETURN_IF_ERROR(run(reduce_, no_feed, 0, 0, 0));

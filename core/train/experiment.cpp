@@ -2,6 +2,7 @@
 
 #include "config/abi_config.hpp"
 #include "log/log.hpp"
+#include "train/layout_builder.hpp"
 
 namespace megatron::train {
 namespace {
@@ -12,6 +13,8 @@ mgt_kind kind_of(std::string_view section) {
   if (section == "tokenizer") return MGT_KIND_TOKENIZER;
   if (section == "data") return MGT_KIND_DATASET;
   if (section == "optimizer") return MGT_KIND_OPTIMIZER;
+  if (section == "parallel") return MGT_KIND_PARALLEL;
+  if (section == "comm") return MGT_KIND_COMM;
   MGT_CHECK(section == "device", section);
   return MGT_KIND_DEVICE;
 }
@@ -40,11 +43,17 @@ void PoolServices::parallel_for(int64_t tasks, mgt_task_fn fn, void* arg) {
 Result<std::unique_ptr<Experiment>> Experiment::load(const std::string& path,
                                                      std::span<const std::string> overrides,
                                                      plugin::Registry& registry,
+                                                     bool several_ranks) {
+  const auto manifest = config::Manifest::load(path, overrides);
+  if (!manifest.ok())  // whatever the system says of the file: the caller named a wrong one
+    return Status(Code::invalid_argument, std::string(manifest.status().message()));
+  several_ranks = several_ranks || manifest->root().find("parallel") != nullptr;
+  return load(*manifest, registry, experiment_sections(several_ranks));
+}
+
+Result<std::unique_ptr<Experiment>> Experiment::load(const config::Manifest& manifest,
+                                                     plugin::Registry& registry,
                                                      std::vector<config::SectionSchema> sections) {
-  auto read = config::Manifest::load(path, overrides);
-  if (!read.ok())  // whatever the system says of the file: the caller named a wrong one
-    return Status(Code::invalid_argument, std::string(read.status().message()));
-  const config::Manifest manifest = std::move(read).value();
   for (const auto& named : config::named_plugins(manifest, sections)) {
     auto loaded = registry.load(kind_of(named.section), named.name);
     if (!loaded.ok()) {
@@ -183,12 +192,42 @@ Result<const Instance<mgt_dataset>*> Experiment::dataset(std::string_view split,
   return datasets_.back().get();
 }
 
-passes::Layout Experiment::layout() const {
+Result<passes::Layout> Experiment::layout(std::optional<int64_t> ranks) {
+  LayoutCollector collector;
+  parallel_.clear();
+  for (const config::Section* section : config_.named("parallel")) {
+    const mgt_host* host = nullptr;
+    MGT_ASSIGN_OR_RETURN(const auto* t, table<mgt_parallel>(*section, MGT_KIND_PARALLEL, &host));
+    const config::AbiConfig options(*section);
+    const auto where = [&] { return text("applying ", config::location(section->origin())); };
+    const std::string plugin = text("parallel plugin '", section->plugin(), "'");
+    void* self = nullptr;
+    MGT_RETURN_IF_ERROR(from_abi(t->create(host, options.table(), &self), plugin).context(where()));
+    parallel_.emplace_back(t, self);
+    MGT_RETURN_IF_ERROR(from_abi(t->apply(self, collector.table()), plugin).context(where()));
+  }
+  MGT_ASSIGN_OR_RETURN(passes::Layout layout, collector.finish(ranks));
+  layout.multiples = single_layout().multiples;
+  return layout;
+}
+
+passes::Layout Experiment::single_layout() const {
   passes::Layout layout;
   layout.axes = {{"data", 1, passes::Stationary::activations}};
-  layout.mappings = {{.logical = "batch", .mesh = "data", .instances = true}};
   layout.multiples["vocab"] = config_.section("model").get<int64_t>("make_vocab_size_divisible_by");
   return layout;
+}
+
+Result<CommView> Experiment::comm(const mgt_comm_context& context) {
+  const config::Section& section = config_.section("comm");
+  const mgt_host* host = nullptr;
+  MGT_ASSIGN_OR_RETURN(const auto* t, table<mgt_comm>(section, MGT_KIND_COMM, &host));
+  const config::AbiConfig options(section);
+  void* self = nullptr;
+  MGT_RETURN_IF_ERROR(from_abi(t->create(host, options.table(), &context, &self),
+                               text("comm plugin '", section.plugin(), "'")));
+  comm_ = {t, self};
+  return CommView{comm_.table(), comm_.self()};
 }
 
 }  // namespace megatron::train

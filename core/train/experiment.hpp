@@ -9,9 +9,12 @@
 #include <string_view>
 
 #include "base/thread_pool.hpp"
+#include "config/manifest.hpp"
 #include "config/resolve.hpp"
 #include "megatron/tokenizer.hpp"
 #include "plugin/registry.hpp"
+#include "megatron/abi/parallel.h"
+#include "train/comm_collectives.hpp"
 #include "train/engine.hpp"
 #include "train/sections.hpp"
 
@@ -56,18 +59,24 @@ class PoolServices final : public plugin::HostServices {
 
 class Experiment {
  public:
-  // `sections`: what the manifest may hold, a whole experiment by default.
   // Loads the plugins that the manifest names; every problem of the manifest is in the error.
-  static Result<std::unique_ptr<Experiment>> load(
-      const std::string& path, std::span<const std::string> overrides, plugin::Registry& registry,
-      std::vector<config::SectionSchema> sections = experiment_sections());
+  // several_ranks: the caller knows that the run has more than one; so does a manifest with
+  // [[parallel]].
+  static Result<std::unique_ptr<Experiment>> load(const std::string& path,
+                                                  std::span<const std::string> overrides,
+                                                  plugin::Registry& registry,
+                                                  bool several_ranks = false);
+  // The same of a manifest that may hold these sections alone.
+  static Result<std::unique_ptr<Experiment>> load(const config::Manifest& manifest,
+                                                  plugin::Registry& registry,
+                                                  std::vector<config::SectionSchema> sections);
 
   const config::Resolved& config() const { return config_; }
   config::Resolved& config() { return config_; }
   // The same values as text, for a checkpoint or --print-config.
   std::string config_text() const { return config::print_config(config_); }
 
-  // ---- plugins' instances; made on first use, in this order: tokenizer, model, device, optimizer.
+  // ---- plugins' instances; made on first use
   Result<std::optional<TokenizerView>> tokenizer();
   Result<ModelView> model();
   Result<DeviceView> device();
@@ -77,7 +86,13 @@ class Experiment {
                                                const std::vector<graph::Value>& fields);
 
   int64_t seed() const { return config_.section("train").get<int64_t>("seed"); }
-  passes::Layout layout() const;
+  // The layout that the [[parallel]] plugins make for a run of that many ranks; nothing: as many as
+  // they ask for.
+  Result<passes::Layout> layout(std::optional<int64_t> ranks);
+  // Of a single rank, whatever the manifest says: for generation and benchmarks.
+  passes::Layout single_layout() const;
+  // The communication back end, made for this rank.
+  Result<CommView> comm(const mgt_comm_context& context);
 
  private:
   template <class Table>
@@ -89,6 +104,8 @@ class Experiment {
   Instance<mgt_model> model_;
   Instance<mgt_device> device_;
   Instance<mgt_optimizer> optimizer_;
+  Instance<mgt_comm> comm_;
+  std::vector<Instance<mgt_parallel>> parallel_;
   std::vector<std::unique_ptr<Instance<mgt_dataset>>> datasets_;
 };
 

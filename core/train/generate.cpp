@@ -47,7 +47,7 @@ Status generate(Experiment& experiment, PoolServices& services,
   EngineRequest request;
   MGT_ASSIGN_OR_RETURN(request.model, experiment.model());
   MGT_ASSIGN_OR_RETURN(request.device, experiment.device());
-  request.layout = experiment.layout();
+  request.layout = experiment.single_layout();
   request.train = false;
   request.evaluate = false;
   request.logits_length = window;

@@ -78,7 +78,7 @@ Schema optimizer_keys() {
 
 }  // namespace
 
-std::vector<SectionSchema> experiment_sections() {
+std::vector<SectionSchema> experiment_sections(bool several_ranks) {
   return {
       {.name = "train", .keys = train_keys()},
       {.name = "model",
@@ -109,6 +109,14 @@ std::vector<SectionSchema> experiment_sections() {
        })},
       {.name = "device",
        .keys = Schema::of({option("plugin", MGT_OPTION_STRING, "\"cpu\"", "device plugin")})},
+      {.name = "parallel",
+       .presence = Presence::repeated,
+       .keys =
+           Schema::of({option("plugin", MGT_OPTION_STRING, "", "parallelism plugin").required()})},
+      {.name = "comm",
+       .presence = several_ranks ? Presence::always : Presence::optional,
+       .keys = Schema::of(
+           {option("plugin", MGT_OPTION_STRING, "\"ucx\"", "communication back end")})},
   };
 }
 

@@ -7,8 +7,9 @@
 
 namespace megatron::train {
 
-// [train], [model], [tokenizer], [data], [optimizer], [checkpoint], [device]; without plugins'
-// schemas.
-std::vector<config::SectionSchema> experiment_sections();
+// [train], [model], [tokenizer], [data], [optimizer], [checkpoint], [device], [[parallel]], [comm];
+// without plugins' schemas. A run of several ranks has a communication back end even where the
+// manifest names none.
+std::vector<config::SectionSchema> experiment_sections(bool several_ranks);
 
 }  // namespace megatron::train
