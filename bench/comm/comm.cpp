@@ -25,7 +25,7 @@ namespace {
 
 struct Settings {
   uint64_t max_bytes = uint64_t{64} << 20;
-  int rounds = 7;
+  int rounds = 21;
   bool traps = false;
   std::vector<Kind> kinds = {Kind::all_reduce, Kind::reduce_scatter, Kind::all_gather};
 };

@@ -24,7 +24,7 @@ double seconds_each(const std::function<void()>& run, int count) {
 int repetitions(const std::function<void()>& run) {
   run();
   const double once = seconds_each(run, 3);
-  return static_cast<int>(std::clamp(0.02 / once, 2.0, 5000.0));
+  return static_cast<int>(std::clamp(0.005 / once, 2.0, 5000.0));
 }
 
 double median(std::vector<double> x) {

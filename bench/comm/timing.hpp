@@ -6,7 +6,7 @@
 
 namespace megatron::bench {
 
-// So many that one round takes some 20 ms; the same on all ranks.
+// So many that one round takes some 5 ms; the same on all ranks.
 int repetitions(const std::function<void()>& run);
 // Seconds of one run, of `count` in a row.
 double seconds_each(const std::function<void()>& run, int count);
