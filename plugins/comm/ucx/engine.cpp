@@ -20,7 +20,7 @@ constexpr uint64_t kBell = ~uint64_t{0}, kNetwork = kBell - 1;
 constexpr int kLongestSleepMs = 100;
 // The progress thread looks after work that nobody waits for after the short nap; in a program that
 // waits right after starting, its naps grow to the long one.
-constexpr int kShortNapMs = 0, kLongNapMs = 4;
+constexpr int kShortNapMs = 1, kLongNapMs = 4;
 constexpr int kNapsBeforeDormant = 8;
 
 void pause_briefly() {
@@ -113,7 +113,7 @@ void Engine::remove(Work* work) {
 }
 
 void Engine::started() {
-  starts_.fetch_add(1, std::memory_order_relaxed);
+  starts_.store(starts_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (dormant_.load(std::memory_order_relaxed) && dormant_.exchange(false)) {
     write_event(wake_.get());
@@ -170,11 +170,7 @@ void Engine::give_way(std::unique_lock<std::mutex>& lock) {
 void Engine::wait(const std::atomic<bool>& done) {
   if (done.load(std::memory_order_acquire)) return;
   waiters_.fetch_add(1);
-  std::unique_lock lock(mutex_, std::defer_lock);
-  {
-    const Claim claim(*this);
-    lock.lock();
-  }
+  std::unique_lock lock = acquire();
   uint32_t idle = 0;
   Clock::time_point idle_since;
   while (!done.load(std::memory_order_relaxed)) {
@@ -188,7 +184,7 @@ void Engine::wait(const std::atomic<bool>& done) {
       continue;
     }
     // The clock costs as much as a look at a few flags: read it seldom.
-    if (idle++ == 0) {
+    if (++idle == 32) {
       idle_since = Clock::now();
     } else if (idle % 32 == 0 && Clock::now() - idle_since > options_.spin) {
       inspect();
@@ -205,10 +201,10 @@ void Engine::wait(const std::atomic<bool>& done) {
       give_way(lock);
     }
   }
-  const bool rest = pending();
+  waits_.store(waits_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  if (pending()) started();
   lock.unlock();
   waiters_.fetch_sub(1);
-  if (rest) started();
 }
 
 void Engine::sleep(std::unique_lock<std::mutex>& lock) {
@@ -271,35 +267,35 @@ void Engine::nap(int timeout_ms) {
 }
 
 // States: dormant (no time limit) -> after a start: napping -> drives what was left pending ->
-// napping … -> dormant.
+// napping … -> dormant. In a program that waits right after it starts, there is nothing to drive, and
+// looking at the wrong moment would only disturb: work is taken up when nobody waited since the last
+// look, or nothing was started.
 void Engine::run() {
   ::prctl(PR_SET_NAME, "megatron-comm");
   int nap_ms = kShortNapMs, idle_naps = 0;
-  uint64_t seen = 0;
+  uint64_t seen_starts = 0, seen_waits = 0;
   while (!stop_) {
     if (idle_naps >= kNapsBeforeDormant) {
       dormant_ = true;
       std::atomic_thread_fence(std::memory_order_seq_cst);
-      if (starts_.load(std::memory_order_relaxed) == seen && !stop_) nap(-1);
+      if (starts_.load(std::memory_order_relaxed) == seen_starts && !stop_) nap(-1);
       dormant_ = false;
       idle_naps = 0;
       nap_ms = kShortNapMs;
     }
-    nap(std::max(nap_ms, 1));
+    nap(nap_ms);
     const uint64_t starts = starts_.load(std::memory_order_relaxed);
-    idle_naps = starts == seen ? idle_naps + 1 : 0;
-    seen = starts;
-    if (waiters_ != 0) {
-      nap_ms = kLongNapMs;
-      idle_naps = 0;
-      continue;
-    }
+    const uint64_t waits = waits_.load(std::memory_order_relaxed);
+    const bool quiet = starts == seen_starts, alone = waits == seen_waits;
+    seen_starts = starts;
+    seen_waits = waits;
+    idle_naps = quiet ? idle_naps + 1 : 0;
     bool work = false;
-    if (starts != 0) {
+    if (waiters_ == 0 && (quiet || alone)) {
       const std::unique_lock lock(mutex_, std::try_to_lock);
       work = lock.owns_lock() && pending();
     }
-    nap_ms = work ? kShortNapMs : kLongNapMs;
+    nap_ms = work || alone ? kShortNapMs : kLongNapMs;
     if (work) {
       drive_pending();
       idle_naps = 0;

@@ -53,17 +53,17 @@ class Engine {
   // Runs `body` while nothing is driven.
   template <class Body>
   auto locked(Body&& body) {
-    const Claim claim(*this);
-    const std::lock_guard lock(mutex_);
+    const std::unique_lock lock = acquire();
     return body();
   }
-  // After something was started: the progress thread will look at it, if nobody waits for it soon.
+  // With the lock held, after something was started: the progress thread will look at it, if nobody waits for it soon.
   void started();
   // Drives everything until `done`.
   void wait(const std::atomic<bool>& done);
   // Wakes a local rank that sleeps; after publishing something in shared memory.
   void ring(uint32_t peer);
   void abort(std::string reason);
+  bool oversubscribed() const { return options_.oversubscribed; }
   // With the lock held: the network lost a rank of another host.
   void remote_gone(uint32_t rank, bool orderly) {
     for (Work* work : works_) work->peer_gone(rank, orderly);
@@ -94,6 +94,15 @@ class Engine {
     Engine& engine_;
   };
 
+  std::unique_lock<std::mutex> acquire() {
+    std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock()) {
+      const Claim claim(*this);
+      lock.lock();
+    }
+    return lock;
+  }
+
   explicit Engine(Options options) : options_(options) {}
   bool progress();
   bool pending() const;
@@ -119,7 +128,7 @@ class Engine {
   std::vector<Work*> works_;
   std::atomic<uint32_t> claims_{0};
   std::atomic<uint32_t> waiters_{0};
-  std::atomic<uint64_t> starts_{0};
+  std::atomic<uint64_t> starts_{0}, waits_{0};
   std::atomic<bool> stop_{false};
   // The progress thread sleeps without a time limit; only then does started() pay for waking it.
   std::atomic<bool> dormant_{false};

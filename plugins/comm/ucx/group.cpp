@@ -48,8 +48,8 @@ Group::~Group() {
 
 std::unique_ptr<CommRequest> Group::start(std::span<const mgt_collective> operations) {
   const auto now = Clock::now();
-  std::vector<comm::Operation> checked;
-  checked.reserve(operations.size());
+  auto& checked = checked_;
+  checked.clear();
   for (const auto& o : operations) {
     checked.push_back(value_or_throw(comm::make_operation(
         o, settings_.name, static_cast<uint32_t>(settings_.ranks.size()), settings_.self,
@@ -58,7 +58,7 @@ std::unique_ptr<CommRequest> Group::start(std::span<const mgt_collective> operat
   auto unit = std::make_shared<Unit>();
   unit->open = checked.size();
   if (checked.empty()) unit->done = true;
-  const bool rest = engine_.locked([&] {
+  engine_.locked([&] {
     if (!failure_.ok()) {
       throw StatusError(Status::error(
           Code::failed_precondition,
@@ -70,21 +70,28 @@ std::unique_ptr<CommRequest> Group::start(std::span<const mgt_collective> operat
     for (; posted_ < collectives_.size(); ++posted_) {
       if (!collectives_[posted_]->run->post()) break;
     }
-    return pending();
+    if (pending()) engine_.started();
   });
-  if (rest) engine_.started();
   return std::make_unique<Request>(engine_, std::move(unit));
 }
 
 void Group::enqueue(comm::Operation operation, const std::shared_ptr<Unit>& unit) {
   if (!operation.point_to_point()) {
-    const uint64_t sequence = sequence_++;
-    auto c = std::make_unique<Collective>(
-        Collective{std::move(operation), unit, nullptr, sequence});
-    if (spread()) {
-      c->run = std::make_unique<SpreadCollective>(context_, c->operation, sequence);
+    std::unique_ptr<Collective> c;
+    if (spare_.empty()) {
+      c = std::make_unique<Collective>();
     } else {
-      c->run = std::make_unique<ShmCollective>(team_, c->operation, sequence);
+      c = std::move(spare_.back());
+      spare_.pop_back();
+    }
+    c->operation = std::move(operation);
+    c->unit = unit;
+    c->sequence = sequence_++;
+    if (spread()) {
+      c->spread = std::make_unique<SpreadCollective>(context_, c->operation, c->sequence);
+      c->run = c->spread.get();
+    } else {
+      c->run = &c->within.emplace(team_, c->operation, c->sequence);
     }
     collectives_.push_back(std::move(c));
     return;
@@ -132,10 +139,13 @@ Result<bool> Group::step_collectives() {
   if (!stepped.ok()) {
     if (!spread()) return stepped.status();
     return lost(stepped.status(), front.operation,
-                static_cast<SpreadCollective&>(*front.run).lost_rank());
+                front.spread->lost_rank());
   }
   if (front.run->finished()) {
     complete(*front.unit);
+    front.unit.reset();
+    front.spread.reset();
+    spare_.push_back(std::move(collectives_.front()));
     collectives_.pop_front();
     --posted_;
   }
@@ -229,7 +239,7 @@ void Group::inspect_gone(Clock::time_point now) {
 void Group::expire(const Collective& collective, Clock::time_point now) {
   std::vector<uint32_t> arrived, missing;
   if (!spread()) {
-    static_cast<const ShmCollective&>(*collective.run).arrivals(arrived, missing);
+    collective.within->arrivals(arrived, missing);
     return report(collective.operation, std::move(arrived), std::move(missing));
   }
   std::vector<uint32_t> silent;

@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,8 +48,10 @@ class Group final : public CommGroup, private Work {
   struct Collective {
     comm::Operation operation;
     std::shared_ptr<Unit> unit;
-    std::unique_ptr<CollectiveRun> run;
-    uint64_t sequence;
+    uint64_t sequence = 0;
+    std::optional<ShmCollective> within;  // one of the two
+    std::unique_ptr<SpreadCollective> spread;
+    CollectiveRun* run = nullptr;
   };
   struct Transfer {
     comm::Operation operation;
@@ -84,6 +87,8 @@ class Group final : public CommGroup, private Work {
   Team team_;
   uint64_t sequence_ = 0;
   std::deque<std::unique_ptr<Collective>> collectives_;
+  std::vector<std::unique_ptr<Collective>> spare_;  // a small operation must not pay for memory
+  std::vector<comm::Operation> checked_;            // of the call of start() that is under way
   size_t posted_ = 0;  // of collectives_, from the front: announced
   std::vector<std::unique_ptr<Transfer>> transfers_;
   Network* network_;  // null when all members share a host

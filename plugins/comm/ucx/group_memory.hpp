@@ -12,8 +12,9 @@
 
 namespace megatron::ucx {
 
-inline constexpr uint32_t kEntries = 16;                     // collectives that may be announced
-inline constexpr size_t kInlineBytes = 8192;                 // that travel with the announcement
+inline constexpr uint32_t kEntries = 8;                      // collectives that may be announced
+inline constexpr size_t kInlineBytes = 8192;                 // that travel with the announcement …
+inline constexpr size_t kAlwaysInlineBytes = 1024;           // … even when others can read the buffer
 inline constexpr size_t kStageBytes = size_t{256} << 10;     // of each of the two halves
 inline constexpr uint32_t kCells = 16;                       // messages in a channel
 inline constexpr size_t kCellBytes = size_t{16} << 10;
@@ -46,14 +47,24 @@ struct Description {
   char name[164];
 };
 
-struct alignas(64) Entry {
-  std::atomic<uint64_t> sequence;  // number of the collective + 1, written last
-  uint64_t signature;
-  Location send, recv;
+// `Location::segment` of data that lies in the entry's payload, and of no data.
+inline constexpr uint32_t kInPayload = ~uint32_t{0}, kNoData = kInPayload - 1;
+
+// Others look at `arrival` while it is awaited: it is written once, alone in its lines, since each
+// further store would fetch the line back from those who look.
+struct Entry {
+  alignas(128) std::atomic<uint64_t> arrival;  // arrival_of(), written last
+  alignas(128) Location send, recv;            // of what does not travel inline
   uint64_t extent;  // all_to_all_v: elements of the largest block that is sent
-  alignas(64) std::byte payload[kInlineBytes];
+  alignas(128) std::byte payload[kInlineBytes];
   Description description;
 };
+
+// Number of a collective, from 1, and what its ranks must agree on.
+constexpr uint64_t arrival_of(uint64_t sequence, uint64_t signature) {
+  return (sequence + 1) << 32 | (signature & 0xffffffff);
+}
+constexpr uint32_t number_of(uint64_t arrival) { return static_cast<uint32_t>(arrival >> 32); }
 
 struct Cell {
   enum Kind : uint32_t { copied, direct };

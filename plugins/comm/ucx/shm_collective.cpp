@@ -17,7 +17,8 @@ ShmCollective::ShmCollective(Team& team, const comm::Operation& operation, uint6
       o_(operation),
       sequence_(sequence),
       n_(team.size()),
-      self_(team.self()) {
+      self_(team.self()),
+      p_(team.pointers()) {
   if (o_.kind == MGT_ALL_TO_ALL_V) {
     send_displacement_.assign(n_ + 1, 0);
     recv_displacement_.assign(n_ + 1, 0);
@@ -28,32 +29,35 @@ ShmCollective::ShmCollective(Team& team, const comm::Operation& operation, uint6
   }
 }
 
-bool ShmCollective::fits_inline() const {
+uint64_t ShmCollective::inline_bytes() const {
   switch (o_.kind) {
     case MGT_BARRIER:
-      return true;
+      return 0;
     case MGT_ALL_REDUCE:
     case MGT_ALL_GATHER:
     case MGT_BROADCAST:
-      return o_.bytes() <= kInlineBytes;
+      return o_.bytes();
     case MGT_REDUCE_SCATTER:
     case MGT_ALL_TO_ALL:
-      return o_.bytes() * n_ <= kInlineBytes;
+      return o_.bytes() * n_;
     default:
-      return false;  // all_to_all_v: the payload carries the counts
+      return ~uint64_t{0};  // all_to_all_v: the payload carries the counts
   }
 }
 
+// Decided alike by all ranks without a look at where the buffers lie.
+bool ShmCollective::always_inline() const {
+  return inline_bytes() <= (team_.exchanges_are_slow() ? kInlineBytes : kAlwaysInlineBytes);
+}
+
 void ShmCollective::write_entry(Entry& entry) const {
-  entry.signature = comm::signature_hash(o_);
   uint64_t send_bytes = o_.bytes(), recv_bytes = o_.bytes();
   if (o_.kind == MGT_REDUCE_SCATTER || o_.kind == MGT_ALL_TO_ALL) send_bytes *= n_;
   if (o_.kind == MGT_ALL_GATHER || o_.kind == MGT_ALL_TO_ALL) recv_bytes *= n_;
-  entry.extent = 0;
-  if (fits_inline()) {
-    const bool needed = o_.kind != MGT_BROADCAST || o_.peer == self_;
-    if (needed && send_bytes > 0) comm::copy_bytes(entry.payload, o_.send, send_bytes);
-  } else {
+  const bool everywhere = always_inline();
+  bool in_payload = everywhere;
+  if (!everywhere) {
+    entry.extent = 0;
     if (o_.kind == MGT_ALL_TO_ALL_V) {
       std::memcpy(entry.payload, o_.send_counts.data(), n_ * sizeof(uint64_t));
       entry.extent = *std::max_element(o_.send_counts.begin(), o_.send_counts.end());
@@ -62,9 +66,13 @@ void ShmCollective::write_entry(Entry& entry) const {
     }
     entry.send = team_.find(o_.send, send_bytes);
     entry.recv = team_.find(o_.recv, recv_bytes);
-    // A rank that sends nothing has nothing to stage.
-    if (send_bytes == 0) entry.send.segment = ~uint32_t{0};
+    in_payload = entry.send.segment == 0 && fits_inline();
+    if (in_payload) entry.send.segment = kInPayload;
+    if (send_bytes == 0) entry.send.segment = kNoData;
   }
+  const bool needed = o_.kind != MGT_BROADCAST || o_.peer == self_;
+  if (in_payload && needed && send_bytes > 0)
+    comm::copy_bytes(entry.payload, o_.send, send_bytes);
   auto& d = entry.description;
   d.kind = o_.kind;
   d.dtype = o_.dtype;
@@ -84,7 +92,8 @@ bool ShmCollective::post() {
   }
   Entry& entry = team_.own().entry(sequence_);
   write_entry(entry);
-  entry.sequence.store(sequence_ + 1, std::memory_order_release);
+  arrival_ = arrival_of(sequence_, comm::signature_hash(o_));
+  entry.arrival.store(arrival_, std::memory_order_release);
   team_.ring_all();
   posted_ = true;
   return true;
@@ -92,12 +101,11 @@ bool ShmCollective::post() {
 
 Result<bool> ShmCollective::match() {
   for (; matched_ < n_; ++matched_) {
-    const Entry& entry = team_.memory(matched_).entry(sequence_);
-    if (entry.sequence.load(std::memory_order_acquire) != sequence_ + 1) return false;
-    if (matched_ != self_ &&
-        entry.signature != team_.own().entry(sequence_).signature) {
-      return mismatch(matched_);
-    }
+    const uint64_t theirs =
+        team_.memory(matched_).entry(sequence_).arrival.load(std::memory_order_acquire);
+    if (theirs == arrival_) continue;
+    if (number_of(theirs) != number_of(arrival_)) return false;
+    return mismatch(matched_);
   }
   MGT_RETURN_IF_ERROR(choose_path());
   return true;
@@ -112,18 +120,23 @@ Status ShmCollective::mismatch(uint32_t member) const {
 
 Status ShmCollective::choose_path() {
   started_ = true;
-  if (fits_inline()) {
+  if (always_inline()) {
     path_ = Path::inline_;
     return {};
   }
-  bool sends = true, receives = true;
+  bool payloads = true, sends = true, receives = true;
   uint64_t extent = 0;
   for (uint32_t i = 0; i < n_; ++i) {
     const Entry& entry = team_.memory(i).entry(sequence_);
     const bool source = o_.kind != MGT_BROADCAST || i == o_.peer;
-    sends = sends && (entry.send.segment != 0 || !source);
+    payloads = payloads && entry.send.segment == kInPayload;
+    sends = sends && ((entry.send.segment != 0 && entry.send.segment != kInPayload) || !source);
     receives = receives && entry.recv.segment != 0;
     extent = std::max(extent, entry.extent);
+  }
+  if (payloads) {
+    path_ = Path::inline_;
+    return {};
   }
   if (o_.kind == MGT_ALL_TO_ALL_V) {
     remote_displacement_.assign(n_, 0);
@@ -143,15 +156,17 @@ Status ShmCollective::choose_path() {
   path_ = sends && (receives || o_.kind != MGT_ALL_REDUCE) ? Path::direct : Path::staged;
   if (path_ == Path::direct) {
     base_direct_ = team_.count(Team::direct);
+    p_.sends.clear();
+    p_.recvs.clear();
     for (uint32_t i = 0; i < n_; ++i) {
       const Entry& entry = team_.memory(i).entry(sequence_);
-      sends_.push_back(i == self_ ? const_cast<std::byte*>(o_.send)
+      p_.sends.push_back(i == self_ ? const_cast<std::byte*>(o_.send)
                                   : team_.address(i, entry.send));
-      recvs_.push_back(i == self_ ? o_.recv : team_.address(i, entry.recv));
-      const bool used = o_.kind == MGT_ALL_REDUCE
-                            ? sends_[i] == nullptr || recvs_[i] == nullptr
-                            : sends_[i] == nullptr && entry.send.segment + 1 > 1;
-      if (used && i != self_) {
+      p_.recvs.push_back(i == self_ ? o_.recv : team_.address(i, entry.recv));
+      const bool elsewhere = entry.send.segment == kNoData || entry.send.segment == 0;
+      const bool freed = (p_.sends[i] == nullptr && !elsewhere) ||
+                         (o_.kind == MGT_ALL_REDUCE && p_.recvs[i] == nullptr);
+      if (freed && i != self_) {
         return Status::error(Code::failed_precondition,
                              text(comm::title(o_), ": rank ", team_.rank(i),
                                   " passes memory that rank ", team_.rank(self_), " has freed"),
@@ -213,15 +228,15 @@ void ShmCollective::finish() {
 
 void ShmCollective::run_inline() {
   const uint64_t bytes = o_.bytes();
-  sources_.clear();
+  p_.sources.clear();
   for (uint32_t i = 0; i < n_; ++i) {
     const std::byte* payload = team_.memory(i).entry(sequence_).payload;
     switch (o_.kind) {
       case MGT_ALL_REDUCE:
-        sources_.push_back(payload);
+        p_.sources.push_back(payload);
         break;
       case MGT_REDUCE_SCATTER:
-        sources_.push_back(payload + block(self_));
+        p_.sources.push_back(payload + block(self_));
         break;
       case MGT_ALL_GATHER:
         comm::copy_bytes(o_.recv + block(i), payload, bytes);
@@ -236,9 +251,9 @@ void ShmCollective::run_inline() {
         break;
     }
   }
-  if (!sources_.empty()) {
+  if (!p_.sources.empty()) {
     std::byte* target = o_.recv;
-    comm::reduce(reduction(), sources_, {&target, 1}, o_.count);
+    comm::reduce(reduction(), p_.sources, {&target, 1}, o_.count);
   }
   finish();
 }
@@ -272,14 +287,14 @@ bool ShmCollective::direct_piece() {
     const Range mine = all ? share(o_.count, self_) : Range{0, o_.count};
     const uint64_t begin = mine.begin + done_;
     const uint64_t count = std::min(mine.end - std::min(begin, mine.end), kPiece / size);
-    sources_.clear();
-    targets_.clear();
+    p_.sources.clear();
+    p_.targets.clear();
     for (uint32_t i = 0; i < n_; ++i) {
-      sources_.push_back(send_of(i) + (all ? 0 : block(self_)) + begin * size);
-      if (all) targets_.push_back(recvs_[i] + begin * size);
+      p_.sources.push_back(send_of(i) + (all ? 0 : block(self_)) + begin * size);
+      if (all) p_.targets.push_back(p_.recvs[i] + begin * size);
     }
-    if (!all) targets_.push_back(o_.recv + begin * size);
-    comm::reduce(reduction(), sources_, targets_, count);
+    if (!all) p_.targets.push_back(o_.recv + begin * size);
+    comm::reduce(reduction(), p_.sources, p_.targets, count);
     done_ += count;
     return begin + count < mine.end;
   }
@@ -390,15 +405,15 @@ void ShmCollective::reduce_round(uint64_t round) {
   const uint64_t begin = round * per_round_;
   const uint64_t count = std::min(o_.count - begin, per_round_);
   const Range mine = share(count, self_);
-  sources_.clear();
+  p_.sources.clear();
   for (uint32_t i = 0; i < n_; ++i) {
-    sources_.push_back(i == self_ ? o_.send + (begin + mine.begin) * size
+    p_.sources.push_back(i == self_ ? o_.send + (begin + mine.begin) * size
                                   : team_.memory(i).stage(base_staged_ + round) + mine.begin * size);
   }
   std::byte* const targets[] = {
       team_.own().stage(base_staged_ + round) + mine.begin * size,
       o_.recv + (begin + mine.begin) * size};
-  comm::reduce(reduction(), sources_, targets, mine.end - mine.begin);
+  comm::reduce(reduction(), p_.sources, targets, mine.end - mine.begin);
 }
 
 void ShmCollective::consume_round(uint64_t round) {
@@ -407,7 +422,7 @@ void ShmCollective::consume_round(uint64_t round) {
   const uint64_t tick = base_staged_ + round;
   const auto rest = [&](uint64_t count) { return std::min(count - std::min(begin, count), per_round_); };
   const uint64_t count = rest(o_.count);
-  sources_.clear();
+  p_.sources.clear();
   for (uint32_t k = 0; k < n_; ++k) {
     const uint32_t i = o_.kind == MGT_REDUCE_SCATTER ? k : (self_ + k) % n_;
     const std::byte* stage = team_.memory(i).stage(tick);
@@ -421,7 +436,7 @@ void ShmCollective::consume_round(uint64_t round) {
         break;
       }
       case MGT_REDUCE_SCATTER:
-        sources_.push_back(i == self_ ? o_.send + block(self_) + begin * size
+        p_.sources.push_back(i == self_ ? o_.send + block(self_) + begin * size
                                       : stage + self_ * per_round_ * size);
         break;
       case MGT_ALL_TO_ALL:
@@ -446,15 +461,16 @@ void ShmCollective::consume_round(uint64_t round) {
   }
   if (o_.kind == MGT_REDUCE_SCATTER) {
     std::byte* target = o_.recv + begin * size;
-    comm::reduce(reduction(), sources_, {&target, 1}, count);
+    comm::reduce(reduction(), p_.sources, {&target, 1}, count);
   }
 }
 
 void ShmCollective::arrivals(std::vector<uint32_t>& arrived, std::vector<uint32_t>& missing) const {
   for (uint32_t i = 0; i < n_; ++i) {
     // An entry that was used again means that the rank is far ahead.
-    const uint64_t at = team_.memory(i).entry(sequence_).sequence.load(std::memory_order_acquire);
-    (i == self_ || at > sequence_ ? arrived : missing).push_back(team_.rank(i));
+    const uint64_t at = team_.memory(i).entry(sequence_).arrival.load(std::memory_order_acquire);
+    const auto ahead = static_cast<int32_t>(number_of(at) - static_cast<uint32_t>(sequence_));
+    (i == self_ || ahead > 0 ? arrived : missing).push_back(team_.rank(i));
   }
 }
 

@@ -32,9 +32,11 @@ class ShmCollective final : public CollectiveRun {
  private:
   enum class Path { inline_, direct, staged };
 
-  std::byte* send_of(uint32_t member) const { return sends_[member]; }
+  std::byte* send_of(uint32_t member) const { return p_.sends[member]; }
   uint64_t block(uint32_t member) const;  // bytes: where an own block begins in send or recv
-  bool fits_inline() const;
+  uint64_t inline_bytes() const;  // of the payload, if it travels inline
+  bool fits_inline() const { return inline_bytes() <= kInlineBytes; }
+  bool always_inline() const;
   void write_entry(Entry& entry) const;
   Result<bool> match();
   Status mismatch(uint32_t member) const;
@@ -62,13 +64,13 @@ class ShmCollective final : public CollectiveRun {
   Team& team_;
   const comm::Operation& o_;
   const uint64_t sequence_;
+  uint64_t arrival_ = 0;  // the word that announces it
   const uint32_t n_, self_;
   bool posted_ = false, finished_ = false, started_ = false;
   uint32_t matched_ = 0;  // members whose announcements agree
   Path path_ = Path::inline_;
 
-  // Of all members: in their own mapping here; of staged collectives unused.
-  std::vector<std::byte*> sends_, recvs_;
+  Team::Pointers& p_;  // sends, recvs: of all members, as mapped here; not of staged collectives
   std::vector<uint64_t> send_displacement_, recv_displacement_;  // all_to_all_v, elements
   std::vector<uint64_t> remote_displacement_;  // all_to_all_v: of the block for this rank
   uint64_t done_ = 0;       // direct: bytes or elements of the current part
@@ -78,8 +80,6 @@ class ShmCollective final : public CollectiveRun {
   uint64_t rounds_ = 0, per_round_ = 0;
   uint64_t base_direct_ = 0, base_staged_ = 0, base_reduced_ = 0, base_consumed_ = 0;
   uint64_t staged_ = 0, reduced_ = 0, consumed_ = 0;
-  std::vector<const std::byte*> sources_;
-  std::vector<std::byte*> targets_;
 };
 
 }  // namespace megatron::ucx

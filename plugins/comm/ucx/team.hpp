@@ -35,6 +35,16 @@ class Team {
     return segments_.address(members_[member].local, location);
   }
 
+  // A second exchange costs more than copying some kilobytes when ranks share processors.
+  bool exchanges_are_slow() const { return engine_.oversubscribed(); }
+
+  // Working space of the collective that runs; kept between them.
+  struct Pointers {
+    std::vector<std::byte*> sends, recvs, targets;
+    std::vector<const std::byte*> sources;
+  };
+  Pointers& pointers() { return pointers_; }
+
   enum Which { finished, direct, staged, reduced, consumed, started, kWhich };
 
   uint64_t count(Which which) const { return counter(self_, which).load(std::memory_order_relaxed); }
@@ -67,6 +77,7 @@ class Team {
   uint32_t self_;
   std::vector<GroupMemory> views_;
   std::vector<uint64_t> seen_[kWhich];
+  Pointers pointers_;
 };
 
 }  // namespace megatron::ucx

@@ -14,6 +14,7 @@ std::unique_ptr<Kernel> prepare_kernel(const KernelDesc& desc, const Host& host,
                                     "the op is not in the device's table",
                                     "use a device that has it, or add a row to op_table.cpp"));
   }
+  check_labels(row->labels, desc);
   std::string reasons;
   for (const auto& implementation : row->implementations) {
     if (!only.empty() && implementation.name != only) continue;

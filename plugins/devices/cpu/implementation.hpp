@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "megatron/device.hpp"
+#include "shapes/labels.hpp"
 
 namespace megatron::cpu {
 
@@ -25,6 +26,7 @@ struct Implementation {
 struct OpRow {
   std::string_view op;
   std::span<const Implementation> implementations;  // in order of preference, reference last
+  LabelPattern labels = {};
 };
 
 // All ops of this device. See op_table.cpp.

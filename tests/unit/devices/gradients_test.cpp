@@ -178,7 +178,7 @@ class GradientTest : public ::testing::TestWithParam<std::tuple<GradientCase, st
     void* aligned = scratch_.data();
     size_t space = scratch_.size();
     std::align(4096, 1, aligned, space);
-    throw_if_error(executable_->bind(aligned, homes));
+    (void)value_or_throw(executable_->bind(aligned, homes));
     for (graph::ValueId v = 0; v < static_cast<graph::ValueId>(p.values.size()); ++v) {
       const auto& value = p.values[v];
       if (value.kind != graph::ValueKind::input) continue;

@@ -27,7 +27,7 @@ BlockProgram::BlockProgram(const Expression& expression, std::vector<int64_t> pe
 // -----------------------------------------------------------------------------------
 
 uint32_t BlockProgram::uniform_of(const Operand& operand) {
-  uniforms_.push_back({operand, false, ElementOp::add, 0, 0});
+  uniforms_.push_back({operand, false, ElementOp::add, 0, 0, operand.kind == Operand::Kind::input});
   return static_cast<uint32_t>(uniforms_.size() - 1);
 }
 
@@ -76,7 +76,8 @@ void BlockProgram::compile(const Expression& x) {
     const Ref b = binary ? ref_of(in.b, results) : a;
     const bool drops = in.op == ElementOp::dropout;
     if (a.place == Place::uniform && b.place == Place::uniform && !drops) {
-      uniforms_.push_back({{}, true, in.op, a.index, b.index});
+      const bool rounds = uniforms_[a.index].rounds || uniforms_[b.index].rounds;
+      uniforms_.push_back({{}, true, in.op, a.index, b.index, rounds});
       results[i] = {Place::uniform, static_cast<uint32_t>(uniforms_.size() - 1)};
       continue;
     }
@@ -183,6 +184,7 @@ void BlockProgram::run(const Host& host, const Launch& launch) const {
                   : step.source.kind == Operand::Kind::scalar ? launch.scalar(step.source.index)
                                                               : step.source.number;
     floats[u] = static_cast<float>(uniforms[u]);
+    if (step.rounds) uniforms[u] = static_cast<double>(floats[u]);
   }
   for_tasks(host, ceil_div(elements_, task_), [&](int64_t task, uint32_t worker) {
     Scratch s{&launch, uniforms, floats, scratch + worker * worker_floats(), nullptr};

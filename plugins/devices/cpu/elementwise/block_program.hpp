@@ -1,6 +1,6 @@
 // An element-wise chain compiled for evaluation in blocks that stay in the first-level cache: each
 // instruction runs over a whole block before the next one. Numbers, scalars and rank-0 tensors are
-// uniform: what depends on them alone is computed once a launch, in double.
+// uniform: what depends on them alone is computed once a launch.
 #pragma once
 
 #include <vector>
@@ -33,12 +33,15 @@ class BlockProgram {
     Place place = Place::uniform;
     uint32_t index = 0;
   };
-  // How a uniform number is found, in order.
+  // How a uniform number is found, in order. What depends on a tensor is rounded like the elements
+  // of one, so that a fused chain has the bits of its ops run one by one; scalars alone stay
+  // double.
   struct UniformStep {
     Operand source;  // number, scalar, input; or an instruction over earlier ones when op_valid
     bool is_op = false;
     ElementOp op = ElementOp::add;
     uint32_t a = 0, b = 0;
+    bool rounds = false;
   };
   struct Step {
     enum class Kind : uint8_t { apply, dropout, copy } kind = Kind::apply;

@@ -16,6 +16,10 @@ inline std::vector<int64_t> broadcast_periods(const KernelDesc& desc) {
   for (const auto& out : desc.outputs) {
     expect(out.dims == result.dims, desc, "its results differ in shape");
   }
+  expect(
+      desc.inputs.empty() ||
+          std::ranges::any_of(desc.inputs, [&](const auto& in) { return in.dims == result.dims; }),
+      desc, "no operand has the shape of the result");
   std::vector<int64_t> periods;
   for (const auto& in : desc.inputs) {
     expect(in.rank() <= result.rank() &&

@@ -84,6 +84,18 @@ const ElementOpName* find_element_op(std::string_view name) {
 
 int arity(ElementOp op) { return std::ranges::find(kNames, op, &ElementOpName::op)->arity; }
 
+std::vector<bool> is_number(const Expression& expression) {
+  std::vector<bool> out;
+  const auto number = [&](const Operand& o) {
+    return o.kind == Operand::Kind::result ? out[o.index] : o.kind != Operand::Kind::input;
+  };
+  for (const Instruction& in : expression.instructions) {
+    out.push_back(in.op != ElementOp::dropout && number(in.a) &&
+                  (arity(in.op) < 2 || number(in.b)));
+  }
+  return out;
+}
+
 Expression expression_of(const KernelDesc& desc) {
   if (const auto* row = find_element_op(desc.op)) return single(desc, *row);
   const std::string chain = desc.string("expr");

@@ -58,6 +58,9 @@ struct Expression {
 };
 
 int arity(ElementOp op);
+// For each instruction, whether it reads scalars and numbers alone. The host would evaluate it in
+// double, so its result is not rounded to float.
+std::vector<bool> is_number(const Expression& expression);
 
 // Throws StatusError with the place of the mistake; checks every index.
 Expression parse_expression(std::string_view text, size_t inputs, size_t scalars);

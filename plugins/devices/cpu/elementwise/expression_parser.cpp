@@ -28,9 +28,9 @@ Expression ExpressionParser::parse() {
 }
 
 void ExpressionParser::fail(std::string_view cause) const {
-  throw StatusError(
-      invalid_argument(text("expression '", text_, "' is wrong at character ", at_), cause,
-                       "write 'tN = op(args); …; out tN …' as docs/ops.md describes"));
+  throw StatusError(invalid_argument(
+      text("op 'fused' cannot read its expression '", text_, "' at character ", at_), cause,
+      "write 'tN = op(args); …; out tN …' as docs/ops.md describes"));
 }
 
 void ExpressionParser::skip_spaces() {

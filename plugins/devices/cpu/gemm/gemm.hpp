@@ -85,7 +85,8 @@ class GemmPlan {
  private:
   struct Operands;
   explicit GemmPlan(const GemmShape& shape);
-  void scale_or_clear(float* c, bool accumulate) const;
+  int64_t packed_b_floats() const;
+  int64_t packed_a_floats() const;
   void pack_b_task(const Operands& o, int64_t task) const;
   void multiply_task(const Operands& o, int64_t task, int worker) const;
 
@@ -93,8 +94,7 @@ class GemmPlan {
   const GemmKernels* kernels_;
   // The grid: super-blocks of super_n x super_k of B are packed at once, then multiplied by tasks
   // of task_m x task_n elements of C, which step through k by block_k.
-  int64_t block_k_, super_k_, super_n_, task_m_, task_n_, pack_panels_;
-  bool pack_a_, bands_;
+  int64_t block_k_, super_k_, super_n_, task_m_, task_n_;
 };
 
 }  // namespace megatron::cpu

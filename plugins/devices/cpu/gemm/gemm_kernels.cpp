@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
-// One 512-bit variant suffices: the kernels use nothing beyond AVX-512F/DQ/VL/BW.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "gemm_kernels.cpp"
 #include <hwy/foreach_target.h>
@@ -30,14 +30,16 @@ constexpr int kRows = 6, kVectors = 2;  // 12 of 16 registers accumulate
 #endif
 constexpr int kCols = kVectors * kLanes;
 
+constexpr int64_t kLine = 16;   // floats in a cache line
 constexpr int64_t kAhead = 64;  // floats; prefetch distance along a row of B
 #define MGT_UNROLL _Pragma("GCC unroll 16")
 
-// C(R, NV * lanes) = alpha * A * B [+ C]; operands as in BlockProduct.
-template <int R, int NV, AOrder kOrder, bool kPackedB>
+// C(R, NV * lanes) = alpha * A * B [+ C]; operands as in BlockProduct. `next` is the part of the
+// following panel of B that this tile's share of the loop brings into the second-level cache.
+template <int R, int NV, AOrder kOrder>
 HWY_INLINE void tile(const float* HWY_RESTRICT a, int64_t a_stride, const float* HWY_RESTRICT b,
-                     int64_t b_stride, int64_t k_count, float* HWY_RESTRICT c, int64_t ldc,
-                     float alpha, bool accumulate, const float* next) {
+                     int64_t k_count, float* HWY_RESTRICT c, int64_t ldc, float alpha,
+                     bool accumulate, const float* next) {
   const D d;
   V sum[R][NV];
   const float* row[R];
@@ -47,55 +49,50 @@ HWY_INLINE void tile(const float* HWY_RESTRICT a, int64_t a_stride, const float*
     hwy::Prefetch(c + i * ldc);
     hwy::Prefetch(c + i * ldc + NV * kLanes - 1);
   }
-  const int64_t k_even = k_count & ~int64_t{15};
-  for (int64_t k0 = 0; k0 < k_even; k0 += 16, next += 16) {
-  __builtin_prefetch(next, 0, 2);
-  _Pragma("GCC unroll 4") for (int64_t k = k0; k < k0 + 16; ++k) {
+  const auto step = [&](int64_t k) HWY_ATTR {
     V bv[NV];
     MGT_UNROLL for (int j = 0; j < NV; ++j) bv[j] = hn::LoadU(d, b + j * kLanes);
     MGT_UNROLL for (int i = 0; i < R; ++i) {
       const V av = hn::Set(d, kOrder == AOrder::rows ? row[i][k] : a[i]);
       MGT_UNROLL for (int j = 0; j < NV; ++j) sum[i][j] = hn::MulAdd(av, bv[j], sum[i][j]);
     }
-    b += kPackedB ? kCols : b_stride;
-    if constexpr (kOrder == AOrder::cols) a += a_stride;
+    b += kCols;
+    if constexpr (kOrder == AOrder::columns) a += a_stride;
+  };
+  int64_t k = 0;
+  for (; k + kLine <= k_count; next += kLine) {
+    __builtin_prefetch(next, 0, 2);
+    const int64_t end = k + kLine;
+    _Pragma("GCC unroll 4") for (; k < end; ++k) step(k);
   }
-  }
-  for (int64_t k = k_even; k < k_count; ++k) {
-    V bv[NV];
-    MGT_UNROLL for (int j = 0; j < NV; ++j) bv[j] = hn::LoadU(d, b + j * kLanes);
-    MGT_UNROLL for (int i = 0; i < R; ++i) {
-      const V av = hn::Set(d, kOrder == AOrder::rows ? row[i][k] : a[i]);
-      MGT_UNROLL for (int j = 0; j < NV; ++j) sum[i][j] = hn::MulAdd(av, bv[j], sum[i][j]);
-    }
-    b += kPackedB ? kCols : b_stride;
-    if constexpr (kOrder == AOrder::cols) a += a_stride;
-  }
+  for (; k < k_count; ++k) step(k);
   const V scale = hn::Set(d, alpha);
   MGT_UNROLL for (int i = 0; i < R; ++i) {
     MGT_UNROLL for (int j = 0; j < NV; ++j) {
       float* p = c + i * ldc + j * kLanes;
-      const V out = accumulate ? hn::MulAdd(scale, sum[i][j], hn::LoadU(d, p))
-                               : hn::Mul(scale, sum[i][j]);
+      const V out =
+          accumulate ? hn::MulAdd(scale, sum[i][j], hn::LoadU(d, p)) : hn::Mul(scale, sum[i][j]);
       hn::StoreU(out, d, p);
     }
   }
 }
 
 // A column of tiles: all m rows against one panel of NV vectors.
-template <int NV, AOrder kOrder, bool kPackedB>
+template <int NV, AOrder kOrder>
 HWY_NOINLINE void panel(const BlockProduct& p, const float* b, float* c, int64_t ldc) {
   const float* a = p.a;
+  const float* next = b + kCols * p.k;
   int64_t left = p.m;
-  const float* next = kPackedB ? b + p.b_panel_step : b;
+  const auto rows = [&](auto count) HWY_ATTR {
+    tile<decltype(count)::value, NV, kOrder>(a, p.a_stride, b, p.k, c, ldc, p.alpha, p.accumulate,
+                                             next);
+  };
   for (; left >= kRows; left -= kRows, a += p.a_tile_step, c += kRows * ldc, next += p.k) {
-    tile<kRows, NV, kOrder, kPackedB>(a, p.a_stride, b, p.b_stride, p.k, c, ldc, p.alpha,
-                                      p.accumulate, next);
+    rows(std::integral_constant<int, kRows>());
   }
-#define MGT_LAST_ROWS(R)                                                                        \
-  case R:                                                                                       \
-    if constexpr (R < kRows)                                                                    \
-      tile<R, NV, kOrder, kPackedB>(a, p.a_stride, b, p.b_stride, p.k, c, ldc, p.alpha, p.accumulate, next); \
+#define MGT_LAST_ROWS(R)                                                    \
+  case R:                                                                   \
+    if constexpr (R < kRows) return rows(std::integral_constant<int, R>()); \
     break
   switch (left) {
     MGT_LAST_ROWS(1);
@@ -111,19 +108,19 @@ HWY_NOINLINE void panel(const BlockProduct& p, const float* b, float* c, int64_t
 #undef MGT_LAST_ROWS
 }
 
-template <AOrder kOrder, bool kPackedB>
+template <AOrder kOrder>
 HWY_INLINE void panel_of(int vectors, const BlockProduct& p, const float* b, float* c,
                          int64_t ldc) {
-  if (vectors == kVectors) return panel<kVectors, kOrder, kPackedB>(p, b, c, ldc);
+  if (vectors == kVectors) return panel<kVectors, kOrder>(p, b, c, ldc);
   if constexpr (kVectors > 2) {
-    if (vectors == 2) return panel<2, kOrder, kPackedB>(p, b, c, ldc);
+    if (vectors == 2) return panel<2, kOrder>(p, b, c, ldc);
   }
-  panel<1, kOrder, kPackedB>(p, b, c, ldc);
+  panel<1, kOrder>(p, b, c, ldc);
 }
 
 // The last, partly filled vector of C goes through a small buffer, kRows rows at a time, so that
 // no lane outside C is read or written (neighbours may belong to another thread).
-template <AOrder kOrder, bool kPackedB>
+template <AOrder kOrder>
 HWY_NOINLINE void ragged_panel(const BlockProduct& p, const float* b, float* c, int64_t width) {
   HWY_ALIGN float buffer[kRows * kCols];
   const int vectors = static_cast<int>((width + kLanes - 1) / kLanes);
@@ -136,7 +133,7 @@ HWY_NOINLINE void ragged_panel(const BlockProduct& p, const float* b, float* c, 
         to[j] = p.accumulate && j < width ? c[(i + r) * p.ldc + j] : 0.0f;
       }
     }
-    panel_of<kOrder, kPackedB>(vectors, part, b, buffer, kCols);
+    panel_of<kOrder>(vectors, part, b, buffer, kCols);
     for (int64_t r = 0; r < part.m; ++r) {
       std::copy_n(buffer + r * kCols, width, c + (i + r) * p.ldc);
     }
@@ -144,61 +141,21 @@ HWY_NOINLINE void ragged_panel(const BlockProduct& p, const float* b, float* c, 
   }
 }
 
-template <AOrder kOrder, bool kPackedB>
+template <AOrder kOrder>
 HWY_INLINE void multiply_as(const BlockProduct& p) {
   const float* b = p.b;
-  for (int64_t j = 0; j < p.n; j += kCols, b += p.b_panel_step) {
+  for (int64_t j = 0; j < p.n; j += kCols, b += kCols * p.k) {
     const int64_t width = std::min<int64_t>(kCols, p.n - j);
     if (width % kLanes == 0) {
-      panel_of<kOrder, kPackedB>(static_cast<int>(width / kLanes), p, b, p.c + j, p.ldc);
+      panel_of<kOrder>(static_cast<int>(width / kLanes), p, b, p.c + j, p.ldc);
     } else {
-      ragged_panel<kOrder, kPackedB>(p, b, p.c + j, width);
+      ragged_panel<kOrder>(p, b, p.c + j, width);
     }
   }
-}
-
-// Whole tiles with the rows outermost: B stays in the second-level cache, A streams past it.
-template <AOrder kOrder>
-HWY_NOINLINE void bands_of(const BlockProduct& p) {
-  const int64_t m = p.m / kRows * kRows, n = p.n / kCols * kCols;
-  const float* a = p.a;
-  for (int64_t i = 0; i < m; i += kRows, a += p.a_tile_step) {
-    const float* b = p.b;
-    const float* next = a + p.a_tile_step;
-    for (int64_t j = 0; j < n; j += kCols, b += p.b_panel_step) {
-      tile<kRows, kVectors, kOrder, true>(a, p.a_stride, b, p.b_stride, p.k, p.c + i * p.ldc + j,
-                                          p.ldc, p.alpha, p.accumulate, next);
-      if (j < (kRows - 1) * kCols) next += p.a_stride;
-    }
-  }
-  BlockProduct rest = p;
-  if (n < p.n) {
-    rest.m = m;
-    rest.n = p.n - n;
-    rest.b = p.b + n / kCols * p.b_panel_step;
-    rest.c = p.c + n;
-    multiply_as<kOrder, true>(rest);
-  }
-  if (m < p.m) {
-    rest = p;
-    rest.m = p.m - m;
-    rest.a = a;
-    rest.c = p.c + m * p.ldc;
-    multiply_as<kOrder, true>(rest);
-  }
-}
-
-void multiply_bands(const BlockProduct& p) {
-  p.a_order == AOrder::rows ? bands_of<AOrder::rows>(p) : bands_of<AOrder::cols>(p);
 }
 
 void multiply(const BlockProduct& p) {
-  const bool packed = p.b_stride == kCols;
-  if (p.a_order == AOrder::rows) {
-    packed ? multiply_as<AOrder::rows, true>(p) : multiply_as<AOrder::rows, false>(p);
-  } else {
-    packed ? multiply_as<AOrder::cols, true>(p) : multiply_as<AOrder::cols, false>(p);
-  }
+  p.a_order == AOrder::rows ? multiply_as<AOrder::rows>(p) : multiply_as<AOrder::columns>(p);
 }
 
 // Rows are walked in groups so that both sides stay sequential: one group of a panel is a
@@ -315,9 +272,8 @@ void pack_a_from_km(const float* a, int64_t lda, int64_t m, int64_t k, float* ds
 }
 
 const GemmKernels& table() {
-  static constexpr GemmKernels kTable = {
-      nullptr,        kRows,          kCols,         kLanes, multiply, multiply_bands,
-      pack_b_from_kn, pack_b_from_nk, pack_a_from_km};
+  static constexpr GemmKernels kTable = {kRows,          kCols,          multiply,
+                                         pack_b_from_kn, pack_b_from_nk, pack_a_from_km};
   return kTable;
 }
 
@@ -329,9 +285,7 @@ HWY_AFTER_NAMESPACE();
 namespace megatron::cpu {
 HWY_EXPORT(table);
 
-const GemmKernels& gemm_kernels() {
-  return HWY_DYNAMIC_DISPATCH(table)();
-}
+const GemmKernels& gemm_kernels() { return HWY_DYNAMIC_DISPATCH(table)(); }
 
 }  // namespace megatron::cpu
 #endif

@@ -9,8 +9,8 @@ namespace megatron::cpu {
 
 // How the kernel finds A(i, k) of the block that it multiplies.
 enum class AOrder : uint8_t {
-  rows,  // a[i * a_stride + k]: a row-major operand used in place, or a packed copy of its rows
-  cols,  // tile t = i / mr, r = i % mr: a[t * a_tile_step + k * a_stride + r]
+  rows,     // a[i * a_stride + k]: a row-major operand used in place
+  columns,  // tile t = i / mr, r = i % mr: a[t * a_tile_step + k * a_stride + r]
 };
 
 // One block product: C(m, n) = alpha * A(m, k) * B(k, n) [+ C].
@@ -21,9 +21,7 @@ struct BlockProduct {
   int64_t a_stride;
   int64_t a_tile_step;  // floats between tiles of mr rows
   AOrder a_order;
-  const float* b;         // panel p = j / nr, r = j % nr: b[p * b_panel_step + k * b_stride + r]
-  int64_t b_stride;       // nr when packed; the leading dimension when a [k][n] operand is in place
-  int64_t b_panel_step;   // nr * k when packed; nr when in place (then n % lanes must be 0)
+  const float* b;  // packed: panel p = j / nr, r = j % nr: b[(p * K + k) * nr + r], K = k
   float* c;
   int64_t ldc;
   int64_t m, n, k;
@@ -32,20 +30,17 @@ struct BlockProduct {
 };
 
 struct GemmKernels {
-  const char* target;  // Highway's name of the instruction set
-  int mr;              // rows of the register tile
-  int nr;              // columns of the register tile
-  int lanes;           // floats per vector
+  int mr;  // rows of the register tile
+  int nr;  // columns of the register tile
 
   void (*multiply)(const BlockProduct&);
-  void (*multiply_bands)(const BlockProduct&);
 
   // Writes packed panels dst[panel][k][nr] from n columns of B, given as b[k * ldb + j] or as
   // b[j * ldb + k]; columns past n are 0. dst is 64-byte aligned, round_up(n, nr) * k floats.
   void (*pack_b_from_kn)(const float* b, int64_t ldb, int64_t k, int64_t n, float* dst);
   void (*pack_b_from_nk)(const float* b, int64_t ldb, int64_t k, int64_t n, float* dst);
 
-  // Copies A(m, k) given as a[k * lda + i] into AOrder::cols tiles dst[tile][k][mr].
+  // Copies A(m, k) given as a[k * lda + i] into AOrder::columns tiles dst[tile][k][mr].
   // dst holds round_up(m, mr) * k + mr floats; rows past m in the last tile are unspecified.
   void (*pack_a_from_km)(const float* a, int64_t lda, int64_t m, int64_t k, float* dst);
 };

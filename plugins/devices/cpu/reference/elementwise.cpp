@@ -32,7 +32,8 @@ std::unique_ptr<Kernel> elementwise(const KernelDesc& desc, const Host&, std::st
   const Expression x = expression_of(desc);
   const auto scratch = (x.instructions.size() + x.outputs.size()) * sizeof(double);
   return make_kernel(kName, scratch,
-                     [x, periods = broadcast_periods(desc), index = DropoutIndex(desc.outputs[0]),
+                     [x, number = is_number(x), periods = broadcast_periods(desc),
+                      index = DropoutIndex(desc.outputs[0]),
                       elements = desc.outputs[0].elements()](const Launch& l) {
                        auto* results = l.workspace<double>();
                        for (int64_t e = 0; e < elements; ++e) {
@@ -52,8 +53,8 @@ std::unique_ptr<Kernel> elementwise(const KernelDesc& desc, const Host&, std::st
                            const Instruction& in = x.instructions[i];
                            const double keep =
                                in.op == ElementOp::dropout ? keep_factor(index, in, l.rng(), e) : 1;
-                           results[i] =
-                               static_cast<float>(evaluate(in.op, value(in.a), value(in.b), keep));
+                           const double y = evaluate(in.op, value(in.a), value(in.b), keep);
+                           results[i] = number[i] ? y : static_cast<double>(static_cast<float>(y));
                          }
                          // All before the first is stored: an output may lie over an input.
                          double* outputs = results + x.instructions.size();

@@ -51,6 +51,10 @@ std::unique_ptr<Kernel> expand(const KernelDesc& desc, const Host&, std::string&
 // n numbers side by side.
 std::unique_ptr<Kernel> pack(const KernelDesc& desc, const Host&, std::string& reason) {
   if (!is_f32(desc, reason)) return nullptr;
+  expect_operands(desc, desc.inputs.size(), 1);
+  expect(std::ranges::all_of(desc.inputs, [](const TensorDesc& t) { return t.rank() == 0; }) &&
+             desc.outputs[0].dims == std::vector{static_cast<int64_t>(desc.inputs.size())},
+         desc, "it takes n tensors of rank 0 and gives [n]");
   return make_kernel(kName, 0, [n = desc.inputs.size()](const Launch& l) {
     for (size_t i = 0; i < n; ++i) l.output(0)[i] = l.input(i)[0];
   });

@@ -19,6 +19,13 @@ std::vector<int64_t> dense_strides(const std::vector<int64_t>& dims) {
 
 Runs whole(int64_t size) { return {{0, 0, size}}; }
 
+// The size of a part of a dimension of `size`.
+int64_t part_size(const KernelDesc& desc, int64_t size, int64_t parts) {
+  expect(parts >= 1, desc, text("a dimension cannot be cut into ", parts, " parts"));
+  return IndexMap::part_size(size, static_cast<Cut>(desc.integer("cut", MGT_MAP_CONTIGUOUS)),
+                             parts);
+}
+
 // Part `index` of a dimension of `size`.
 Runs cut_runs(const KernelDesc& desc, int64_t size, int64_t parts, int64_t index) {
   const auto how = static_cast<Cut>(desc.integer("cut", MGT_MAP_CONTIGUOUS));
@@ -89,8 +96,12 @@ void slice_boxes(const KernelDesc& desc, std::vector<Box>& boxes) {
     if (!by_cut) {
       runs.push_back(map_runs(out.maps[d], in.maps[d]));
     } else if (static_cast<int64_t>(d) == desc.integer("dim", -1)) {
-      runs.push_back(
-          cut_runs(desc, in.dims[d], desc.integer("parts", 1), desc.integer("index", 0)));
+      const int64_t parts = desc.integer("parts", 1), index = desc.integer("index", 0);
+      expect(out.dims[d] == part_size(desc, in.dims[d], parts), desc,
+             text("dimension ", d, " of the result is not a part of ", parts));
+      expect(index >= 0 && index < parts, desc,
+             text("part ", index, " of ", parts, " is asked for"));
+      runs.push_back(cut_runs(desc, in.dims[d], parts, index));
     } else {
       expect(in.dims[d] == out.dims[d], desc, "a dimension that is not cut changes its size");
       runs.push_back(whole(in.dims[d]));
@@ -104,14 +115,21 @@ void stack_boxes(const KernelDesc& desc, bool unstack, std::vector<Box>& boxes) 
   const auto& whole_tensor = unstack ? desc.outputs[0] : desc.inputs[0];
   const auto& stacked = unstack ? desc.inputs[0] : desc.outputs[0];
   expect(stacked.rank() == whole_tensor.rank() + 1, desc, "the stacked tensor is [parts, …]");
+  const int64_t dim = desc.required_integer("dim"), parts = stacked.dims[0];
+  expect(desc.integer("parts", parts) == parts, desc, text("there are ", parts, " parts"));
+  for (size_t d = 0; d < whole_tensor.rank(); ++d) {
+    const int64_t size = whole_tensor.dims[d];
+    expect(stacked.dims[d + 1] ==
+               (static_cast<int64_t>(d) == dim ? part_size(desc, size, parts) : size),
+           desc, text("dimension ", d + 1, " of the stacked tensor is not that of a part"));
+  }
   const std::vector<int64_t> part(stacked.dims.begin() + 1, stacked.dims.end());
   const int64_t part_elements = stacked.product(1, stacked.rank());
-  for (int64_t p = 0; p < stacked.dims[0]; ++p) {
+  for (int64_t p = 0; p < parts; ++p) {
     std::vector<Runs> runs;
     for (size_t d = 0; d < part.size(); ++d) {
-      runs.push_back(static_cast<int64_t>(d) == desc.required_integer("dim")
-                         ? cut_runs(desc, whole_tensor.dims[d], stacked.dims[0], p)
-                         : whole(part[d]));
+      runs.push_back(static_cast<int64_t>(d) == dim ? cut_runs(desc, whole_tensor.dims[d], parts, p)
+                                                    : whole(part[d]));
     }
     if (!unstack) {
       add_boxes(runs, whole_tensor.dims, part, 0, p * part_elements, boxes);
@@ -146,12 +164,21 @@ Movement movement_shape(const KernelDesc& desc) {
     expect(in.dims == out.dims, desc, "a copy keeps the shape");
     add_flat(0, in.elements(), m.boxes);
   } else if (desc.op == "flatten" || desc.op == "unflatten") {
-    add_flat(0, std::min(in.elements(), out.elements()), m.boxes);
+    const auto& flat = desc.op == "flatten" ? out : in;
+    const auto& shaped = desc.op == "flatten" ? in : out;
+    expect(flat.rank() == 2 && flat.elements() >= shaped.elements(), desc,
+           "the flat tensor is [parts, chunk] and holds all elements");
+    add_flat(0, shaped.elements(), m.boxes);
   } else if (desc.op == "flat_slice") {
-    const int64_t begin = desc.required_integer("index") * out.elements();
+    const int64_t index = desc.required_integer("index"), parts = desc.required_integer("parts");
+    expect(out.rank() == 1 && index >= 0 && index < parts &&
+               out.elements() == part_size(desc, in.elements(), parts),
+           desc, text("the result is not part ", index, " of ", parts));
+    const int64_t begin = index * out.elements();
     add_flat(begin, std::clamp<int64_t>(in.elements() - begin, 0, out.elements()), m.boxes);
   } else {
     expect(desc.op == "zeros_like", desc, "it is not an op that moves elements");
+    expect(in.dims == out.dims, desc, "the zeros have the operand's shape");
   }
   int64_t written = 0;
   for (const auto& box : m.boxes) written += box.elements();
