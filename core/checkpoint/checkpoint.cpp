@@ -57,28 +57,6 @@ Status system_error(std::string_view what, const std::string& path, const std::e
   return errno_status(what, path, error.value());
 }
 
-Json file_record(const std::string& path, const std::string& hash) {
-  std::error_code error;  // a size that cannot be read does not match when the checkpoint is opened
-  return {{"bytes", fs::file_size(path, error)}, {"xxh3_128", hash}};
-}
-
-Status write_tensors(const std::string& folder, const std::string& file,
-                     const std::vector<Contents::Tensor>& tensors, const Contents& contents,
-                     Json& files) {
-  SafetensorsWriter writer;
-  writer.set_metadata("format", "megatron-host");
-  for (const auto& t : tensors) writer.declare(t.name, DType::f32, t.shape);
-  const std::string path = text(folder, "/", file);
-  MGT_ASSIGN_OR_RETURN(
-      const std::string hash,
-      writer.write(path, [&](std::string_view name) -> Result<std::span<const std::byte>> {
-        MGT_ASSIGN_OR_RETURN(const auto data, contents.read(name));
-        return std::as_bytes(data);
-      }));
-  files[file] = file_record(path, hash);
-  return {};
-}
-
 // Checksum of a manifest without its own entry, in one spelling.
 std::string own_hash(Json manifest) {
   manifest.erase(kOwnHash);
@@ -87,7 +65,7 @@ std::string own_hash(Json manifest) {
 
 // Gives the complete folder its name. A run that was resumed from before this iteration writes it
 // again: the two change places at once, so that there is one under the name at any moment.
-Status commit(const std::string& staging, const std::string& folder) {
+Status move_into_place(const std::string& staging, const std::string& folder) {
   if (::renameat2(AT_FDCWD, staging.c_str(), AT_FDCWD, folder.c_str(), RENAME_NOREPLACE) == 0)
     return {};
   std::error_code error;
@@ -111,9 +89,8 @@ Status unsound(const std::string& folder, std::string_view cause) {
                        cause, "resume from an older checkpoint of the run");
 }
 
-Status read_tensor(const SafetensorsReader& reader, const std::string& folder,
-                   std::string_view name, const std::vector<int64_t>& shape,
-                   std::vector<float>& out) {
+Result<TensorReader> find_tensor(const SafetensorsReader& reader, const std::string& folder,
+                                 std::string_view name, const std::vector<int64_t>& shape) {
   const auto it = reader.tensors().find(name);
   const auto list = [](const std::vector<int64_t>& dims) {
     std::string s = "[";
@@ -133,49 +110,89 @@ Status read_tensor(const SafetensorsReader& reader, const std::string& folder,
                          text("the run's model asks for ", list(shape)),
                          "use the model sizes of the checkpoint's config.toml");
   }
-  out.resize(it->second.bytes() / sizeof(float));
-  return reader.read(name, std::as_writable_bytes(std::span(out)));
+  return TensorReader(&reader, std::string(name));
+}
+
+SafetensorsHeader header_of(const std::vector<TensorShape>& tensors) {
+  SafetensorsHeader header;
+  header.set_metadata("format", "megatron-host");
+  for (const auto& t : tensors) header.declare(t.name, DType::f32, t.shape);
+  return header;
 }
 
 }  // namespace
 
-Result<std::string> save(const std::string& directory, const Progress& progress,
-                         const Contents& contents, int64_t keep) {
-  const std::string folder = text(directory, "/", folder_name(progress.iteration));
-  const std::string staging = folder + ".incomplete";
-  std::error_code error;
-  fs::create_directories(directory, error);
-  if (error) return system_error("create", directory, error);
-  fs::remove_all(staging, error);
-  fs::create_directory(staging, error);
-  if (error) return system_error("create", staging, error);
+CheckpointWriter::CheckpointWriter(const std::string& directory, const Progress& progress,
+                                   const Contents& contents)
+    : directory_(directory),
+      folder_(text(directory, "/", folder_name(progress.iteration))),
+      staging_(folder_ + ".incomplete"),
+      progress_(progress),
+      model_(header_of(contents.parameters)),
+      optimizer_(header_of(contents.optimizer_states)) {
+  for (const auto& t : contents.parameters) parameters_.insert(t.name);
+}
 
+Status CheckpointWriter::begin() {
+  std::error_code error;
+  fs::create_directories(directory_, error);
+  if (error) return system_error("create", directory_, error);
+  fs::remove_all(staging_, error);
+  fs::create_directory(staging_, error);
+  if (error) return system_error("create", staging_, error);
+  MGT_RETURN_IF_ERROR(SafetensorsFile::create(staging_ + "/model.safetensors", model_));
+  return SafetensorsFile::create(staging_ + "/optimizer.safetensors", optimizer_);
+}
+
+Status CheckpointWriter::open() {
+  MGT_ASSIGN_OR_RETURN(model_file_, SafetensorsFile::open(staging_ + "/model.safetensors", model_));
+  MGT_ASSIGN_OR_RETURN(optimizer_file_,
+                       SafetensorsFile::open(staging_ + "/optimizer.safetensors", optimizer_));
+  return {};
+}
+
+Status CheckpointWriter::write(std::string_view name, int64_t first,
+                               std::span<const float> elements) {
+  auto& file = parameters_.contains(name) ? model_file_ : optimizer_file_;
+  return file->write(name, static_cast<uint64_t>(first) * sizeof(float), std::as_bytes(elements));
+}
+
+Status CheckpointWriter::sync() {
+  MGT_RETURN_IF_ERROR(model_file_->sync());
+  return optimizer_file_->sync();
+}
+
+Result<std::string> CheckpointWriter::commit(const std::string& config, int64_t keep) {
+  MGT_RETURN_IF_ERROR(write_file(staging_ + "/config.toml", config));
   Json files = Json::object();
-  MGT_RETURN_IF_ERROR(
-      write_tensors(staging, "model.safetensors", contents.parameters, contents, files));
-  MGT_RETURN_IF_ERROR(
-      write_tensors(staging, "optimizer.safetensors", contents.optimizer_states, contents, files));
-  MGT_RETURN_IF_ERROR(write_file(staging + "/config.toml", contents.config));
-  files["config.toml"] = file_record(staging + "/config.toml", hash_hex(contents.config));
+  for (const std::string_view file : kFiles) {
+    const std::string path = text(staging_, "/", file);
+    std::error_code error;
+    const auto bytes = fs::file_size(path, error);
+    if (error) return system_error("read", path, error);
+    MGT_ASSIGN_OR_RETURN(const std::string hash, hash_file(path));
+    files[std::string(file)] = {{"bytes", bytes}, {"xxh3_128", hash}};
+  }
   Json manifest = {{"format", kFormat},
-                   {"iteration", progress.iteration},
-                   {"consumed_samples", progress.consumed_samples},
+                   {"iteration", progress_.iteration},
+                   {"consumed_samples", progress_.consumed_samples},
                    {"files", files}};
   manifest[kOwnHash] = own_hash(manifest);
-  MGT_RETURN_IF_ERROR(write_file(staging + "/manifest.json", manifest.dump(2) + "\n"));
-  MGT_RETURN_IF_ERROR(sync_folder(staging));
-  MGT_RETURN_IF_ERROR(commit(staging, folder));
-  MGT_RETURN_IF_ERROR(sync_folder(directory));
-  MGT_RETURN_IF_ERROR(write_file(text(directory, "/", kTracker), text(progress.iteration, "\n")));
+  MGT_RETURN_IF_ERROR(write_file(staging_ + "/manifest.json", manifest.dump(2) + "\n"));
+  MGT_RETURN_IF_ERROR(sync_folder(staging_));
+  MGT_RETURN_IF_ERROR(move_into_place(staging_, folder_));
+  MGT_RETURN_IF_ERROR(sync_folder(directory_));
+  MGT_RETURN_IF_ERROR(write_file(text(directory_, "/", kTracker), text(progress_.iteration, "\n")));
   if (keep > 0) {
     // Newer ones are damaged leftovers that this run fell back from; they do not count.
     int64_t kept = 0;
-    for (const int64_t iteration : iterations(directory)) {
-      if (iteration <= progress.iteration && ++kept > keep)
-        fs::remove_all(text(directory, "/", folder_name(iteration)), error);
+    std::error_code error;
+    for (const int64_t iteration : iterations(directory_)) {
+      if (iteration <= progress_.iteration && ++kept > keep)
+        fs::remove_all(text(directory_, "/", folder_name(iteration)), error);
     }
   }
-  return folder;
+  return folder_;
 }
 
 Result<Checkpoint> Checkpoint::open(const std::string& folder) {
@@ -240,13 +257,13 @@ Result<Checkpoint> Checkpoint::open_newest(const std::string& directory,
 
 Result<std::string> Checkpoint::config() const { return read_file(folder_ + "/config.toml"); }
 
-Status Checkpoint::read_parameter(std::string_view name, const std::vector<int64_t>& shape,
-                                  std::vector<float>& out) const {
-  return read_tensor(model_, folder_, name, shape, out);
+Result<TensorReader> Checkpoint::parameter(std::string_view name,
+                                           const std::vector<int64_t>& shape) const {
+  return find_tensor(model_, folder_, name, shape);
 }
-Status Checkpoint::read_optimizer_state(std::string_view name, const std::vector<int64_t>& shape,
-                                        std::vector<float>& out) const {
-  return read_tensor(optimizer_, folder_, name, shape, out);
+Result<TensorReader> Checkpoint::optimizer_state(std::string_view name,
+                                                 const std::vector<int64_t>& shape) const {
+  return find_tensor(optimizer_, folder_, name, shape);
 }
 
 std::vector<std::string> Checkpoint::parameter_names() const {

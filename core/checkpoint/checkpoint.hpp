@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,22 +29,55 @@ struct Progress {
   int64_t consumed_samples = 0;
 };
 
-// What a run saves; `read` gives the float32 elements of a logical tensor, borrowed until the next
-// call.
+struct TensorShape {
+  std::string name;
+  std::vector<int64_t> shape;
+};
+// The logical float32 tensors of a run, in the order of the files.
 struct Contents {
-  struct Tensor {
-    std::string name;
-    std::vector<int64_t> shape;
-  };
-  std::vector<Tensor> parameters;
-  std::vector<Tensor> optimizer_states;
-  std::function<Result<std::span<const float>>(std::string_view name)> read;
-  std::string config;
+  std::vector<TensorShape> parameters;
+  std::vector<TensorShape> optimizer_states;
 };
 
-// Returns the folder. `keep` > 0: older checkpoints beyond that many are removed afterwards.
-Result<std::string> save(const std::string& directory, const Progress& progress,
-                         const Contents& contents, int64_t keep);
+// A checkpoint in the making. The ranks of a run write it together: one begins and commits it, and
+// between the two every rank writes its parts; the caller sees to it that all have synced before
+// the commit.
+class CheckpointWriter {
+ public:
+  CheckpointWriter(const std::string& directory, const Progress& progress,
+                   const Contents& contents);
+
+  Status begin();
+  Status open();
+  // Elements of a tensor from the row-major index `first` on.
+  Status write(std::string_view name, int64_t first, std::span<const float> elements);
+  Status sync();
+  // Returns the folder. `keep` > 0: older checkpoints beyond that many are removed afterwards.
+  Result<std::string> commit(const std::string& config, int64_t keep);
+
+ private:
+  std::string directory_, folder_, staging_;
+  Progress progress_;
+  SafetensorsHeader model_, optimizer_;
+  std::set<std::string, std::less<>> parameters_;
+  std::optional<SafetensorsFile> model_file_, optimizer_file_;
+};
+
+// One tensor of a checkpoint, whose shape was found right.
+class TensorReader {
+ public:
+  TensorReader(const SafetensorsReader* file, std::string name)
+      : file_(file), name_(std::move(name)) {}
+  // Elements from the row-major index `first` on.
+  Status read(int64_t first, std::span<float> out) const {
+    return file_->read(name_, static_cast<uint64_t>(first) * sizeof(float),
+                       std::as_writable_bytes(out));
+  }
+
+ private:
+  const SafetensorsReader* file_;
+  std::string name_;
+};
 
 // A complete, verified checkpoint.
 class Checkpoint {
@@ -58,10 +93,9 @@ class Checkpoint {
   const std::string& folder() const { return folder_; }
   Result<std::string> config() const;
   // Shapes must agree with the run's; an error names the tensor and both shapes.
-  Status read_parameter(std::string_view name, const std::vector<int64_t>& shape,
-                        std::vector<float>& out) const;
-  Status read_optimizer_state(std::string_view name, const std::vector<int64_t>& shape,
-                              std::vector<float>& out) const;
+  Result<TensorReader> parameter(std::string_view name, const std::vector<int64_t>& shape) const;
+  Result<TensorReader> optimizer_state(std::string_view name,
+                                       const std::vector<int64_t>& shape) const;
   // Parameters that the checkpoint holds.
   std::vector<std::string> parameter_names() const;
 

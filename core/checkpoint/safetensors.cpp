@@ -11,7 +11,6 @@
 #include <optional>
 
 #include "base/file.hpp"
-#include "base/hash.hpp"
 #include "megatron/file.hpp"
 
 namespace megatron::checkpoint {
@@ -50,17 +49,22 @@ std::optional<uint64_t> tensor_bytes(DType dtype, const std::vector<int64_t>& sh
 
 }  // namespace
 
-void SafetensorsWriter::declare(std::string name, DType dtype, std::vector<int64_t> shape) {
-  TensorEntry entry{dtype, std::move(shape), tensors_.empty() ? 0 : tensors_.back().second.end, 0};
+void SafetensorsHeader::declare(std::string name, DType dtype, std::vector<int64_t> shape) {
+  TensorEntry entry{dtype, std::move(shape), data_bytes(), 0};
   const auto bytes = tensor_bytes(dtype, entry.shape);
   MGT_CHECK(bytes.has_value(), name);
   entry.end = entry.begin + *bytes;
+  index_[name] = tensors_.size();
   tensors_.emplace_back(std::move(name), std::move(entry));
 }
 
-Result<std::string> SafetensorsWriter::write(
-    const std::string& path,
-    const std::function<Result<std::span<const std::byte>>(std::string_view)>& data) const {
+const TensorEntry& SafetensorsHeader::find(std::string_view name) const {
+  const auto it = index_.find(name);
+  MGT_CHECK(it != index_.end(), name);
+  return tensors_[it->second].second;
+}
+
+std::string SafetensorsHeader::encode() const {
   Json header;
   if (!metadata_.empty()) header["__metadata__"] = metadata_;
   for (const auto& [name, t] : tensors_) {
@@ -70,23 +74,48 @@ Result<std::string> SafetensorsWriter::write(
   }
   std::string json = header.is_null() ? "{}" : header.dump();
   json.append((8 - json.size() % 8) % 8, ' ');  // the data starts aligned
-
-  MGT_ASSIGN_OR_RETURN(PendingFile file, PendingFile::create(path));
-  Hasher hash;
-  const auto write = [&](std::span<const std::byte> bytes) {
-    hash.update(bytes);
-    return file.write(bytes);
-  };
   const uint64_t length = json.size();
-  MGT_RETURN_IF_ERROR(write(std::as_bytes(std::span(&length, 1))));
-  MGT_RETURN_IF_ERROR(write(std::as_bytes(std::span(json))));
-  for (const auto& [name, t] : tensors_) {
-    MGT_ASSIGN_OR_RETURN(const auto bytes, data(name));
-    MGT_CHECK(bytes.size() == t.bytes(), name);
-    MGT_RETURN_IF_ERROR(write(bytes));
+  std::string out(sizeof length, '\0');
+  std::memcpy(out.data(), &length, sizeof length);
+  return out + json;
+}
+
+Status SafetensorsFile::create(const std::string& path, const SafetensorsHeader& header) {
+  const std::string bytes = header.encode();
+  MGT_RETURN_IF_ERROR(write_file(path, bytes));
+  if (::truncate(path.c_str(), static_cast<off_t>(bytes.size() + header.data_bytes())) != 0)
+    return errno_status("write", path, errno);
+  return {};
+}
+
+Result<SafetensorsFile> SafetensorsFile::open(const std::string& path, SafetensorsHeader header) {
+  SafetensorsFile out;
+  out.path_ = path;
+  out.data_begin_ = header.encode().size();
+  out.header_ = std::move(header);
+  out.file_ = FileDescriptor(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (out.file_.get() < 0) return errno_status("open", path, errno);
+  return out;
+}
+
+Status SafetensorsFile::write(std::string_view name, uint64_t offset,
+                              std::span<const std::byte> bytes) {
+  const TensorEntry& entry = header_.find(name);
+  MGT_CHECK(offset + bytes.size() <= entry.bytes(), name);
+  uint64_t at = data_begin_ + entry.begin + offset;
+  while (!bytes.empty()) {
+    const ssize_t n = ::pwrite(file_.get(), bytes.data(), std::min<size_t>(bytes.size(), 1U << 30),
+                               static_cast<off_t>(at));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errno_status("write", path_, errno);
+    bytes = bytes.subspan(static_cast<size_t>(n));
+    at += static_cast<uint64_t>(n);
   }
-  MGT_RETURN_IF_ERROR(file.commit());
-  return hash.hex();
+  return {};
+}
+
+Status SafetensorsFile::sync() {
+  return ::fsync(file_.get()) == 0 ? Status() : errno_status("write", path_, errno);
 }
 
 Result<SafetensorsReader> SafetensorsReader::open(const std::string& path) {
@@ -167,15 +196,22 @@ Status SafetensorsReader::check_cover(uint64_t data_size) const {
 
 Status SafetensorsReader::read(std::string_view name, std::span<std::byte> out) const {
   const auto it = tensors_.find(name);
+  MGT_CHECK(it == tensors_.end() || out.size() == it->second.bytes(), name);
+  return read(name, 0, out);
+}
+
+Status SafetensorsReader::read(std::string_view name, uint64_t offset,
+                               std::span<std::byte> out) const {
+  const auto it = tensors_.find(name);
   if (it == tensors_.end()) {
     return Status::error(Code::not_found, text("'", path_, "' has no tensor '", name, "'"),
                          text("it holds ", tensors_.size(), " others"),
                          "use the file of the model that has it");
   }
-  MGT_CHECK(out.size() == it->second.bytes(), name);
+  MGT_CHECK(offset + out.size() <= it->second.bytes(), name);
   const FileDescriptor file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0) return errno_status("open", path_, errno);
-  return read_at(file.get(), path_, data_begin_ + it->second.begin, out);
+  return read_at(file.get(), path_, data_begin_ + it->second.begin + offset, out);
 }
 
 }  // namespace megatron::checkpoint

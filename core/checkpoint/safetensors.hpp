@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "megatron/dtype.hpp"
+#include "megatron/file.hpp"
 #include "megatron/status.hpp"
 
 namespace megatron::checkpoint {
@@ -23,22 +24,43 @@ struct TensorEntry {
   uint64_t bytes() const { return end - begin; }
 };
 
-// Writes tensors one after the other; all are declared first, so that data streams.
-class SafetensorsWriter {
+// The tensors of a file in their order, and the metadata: its header.
+class SafetensorsHeader {
  public:
   void declare(std::string name, DType dtype, std::vector<int64_t> shape);
   void set_metadata(std::string key, std::string value) {
     metadata_[std::move(key)] = std::move(value);
   }
-  // `data(name)` gives each tensor's bytes, in the order of declaration; borrowed until the next
-  // call. The file is complete and on the disk when this returns; its XXH3-128 comes back.
-  Result<std::string> write(
-      const std::string& path,
-      const std::function<Result<std::span<const std::byte>>(std::string_view name)>& data) const;
+  // The bytes before the tensors' data.
+  std::string encode() const;
+  uint64_t data_bytes() const { return tensors_.empty() ? 0 : tensors_.back().second.end; }
+  // CHECKs that the tensor is declared.
+  const TensorEntry& find(std::string_view name) const;
 
  private:
   std::vector<std::pair<std::string, TensorEntry>> tensors_;
+  std::map<std::string, size_t, std::less<>> index_;
   std::map<std::string, std::string> metadata_;
+};
+
+// A file whose tensors several processes fill in at once, each its own parts.
+class SafetensorsFile {
+ public:
+  // The header, and room for the data: zeros until they are written.
+  static Status create(const std::string& path, const SafetensorsHeader& header);
+  // One that was created with the same header.
+  static Result<SafetensorsFile> open(const std::string& path, SafetensorsHeader header);
+
+  // Bytes of a tensor from `offset` on.
+  Status write(std::string_view name, uint64_t offset, std::span<const std::byte> bytes);
+  // What was written is on the disk.
+  Status sync();
+
+ private:
+  std::string path_;
+  SafetensorsHeader header_;
+  uint64_t data_begin_ = 0;
+  FileDescriptor file_;
 };
 
 // Reads the header at once and tensors on demand. Damage of the header is one error that names the
@@ -50,6 +72,8 @@ class SafetensorsReader {
   const std::map<std::string, std::string, std::less<>>& metadata() const { return metadata_; }
   // Copies a tensor's bytes; `out` has exactly that many.
   Status read(std::string_view name, std::span<std::byte> out) const;
+  // Some of them, from `offset` on.
+  Status read(std::string_view name, uint64_t offset, std::span<std::byte> out) const;
 
  private:
   Status check_cover(uint64_t data_size) const;

@@ -20,6 +20,7 @@
 namespace megatron::cli {
 
 struct Context {
+  std::vector<std::string> command_line;  // argv as given
   // Global options.
   std::vector<std::string> plugin_files;
   std::vector<std::string> plugin_folders;

@@ -8,6 +8,7 @@ ExitCode exit_code(const Status& status) {
   if (status.ok()) return ExitCode::ok;
   if (status.code() == Code::invalid_argument) return ExitCode::usage;
   if (status.code() == plugin::kUnusable) return ExitCode::plugin_unusable;
+  if (status.code() == Code::aborted) return ExitCode::stopped;
   return ExitCode::failure;
 }
 

@@ -10,10 +10,11 @@ enum class ExitCode : int {
   failure = 1,          // it was tried and failed
   usage = 2,            // the command line, the environment or the manifest is wrong
   plugin_unusable = 3,  // a plugin that was asked for is missing, refused, unavailable or failed
+  stopped = 9,          // a rank of a run that another rank's failure ended
 };
 
 // By the status's code: OK, INVALID_ARGUMENT -> usage, plugin::kUnusable -> plugin_unusable, any
-// other -> failure.
+// other -> failure, but ABORTED -> stopped.
 ExitCode exit_code(const Status& status);
 
 }  // namespace megatron::cli

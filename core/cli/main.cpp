@@ -44,6 +44,7 @@ ExitCode finish(const Status& status) {
 
 ExitCode run(int argc, char** argv) {
   Context context;
+  context.command_line.assign(argv, argv + argc);
   CLI::App app("Trains Transformer models that are put together from plugins.", "megatron-host");
   add_global_options(app, context);
   app.require_subcommand(1);

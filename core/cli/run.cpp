@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "cli/command.hpp"
+#include "launch/local_launcher.hpp"
 #include "log/log.hpp"
 #include "train/train.hpp"
 
@@ -14,6 +15,7 @@ struct RunArguments {
   std::string manifest;
   std::vector<std::string> overrides;
   bool print_config = false;
+  int64_t ranks = 0;  // 0: as many as the layout asks for
   train::RunOptions options;
 };
 
@@ -35,29 +37,58 @@ void install_handlers() {
   }
 }
 
+void report(const train::Experiment& experiment, const train::LoopResult& result,
+            const std::string& directory) {
+  log::info(text(result.stopped ? "stopped by a signal after iteration " : "finished iteration ",
+                 result.state.iteration, "; files of the run: ", directory));
+  if (!result.stopped) return;
+  const bool saved =
+      result.state.iteration > 0 && experiment.config().section("checkpoint").get<bool>("save");
+  log::info(saved ? "continue with --resume" : "nothing was saved: start anew with --overwrite");
+}
+
+// Starts this command once for each rank of the layout.
+Status launch(train::Experiment& experiment, const passes::Layout& layout, const Context& context) {
+  MGT_RETURN_IF_ERROR(train::check_experiment(experiment, layout));
+  launch::LocalLaunch request;
+  request.command = context.command_line;
+  request.ranks = static_cast<uint32_t>(layout.world_size());
+  request.stop = &stop_requested();
+  return launch::launch_local(request);
+}
+
 Status run(const RunArguments& arguments, const Context& context) {
+  MGT_ASSIGN_OR_RETURN(const auto info, launch::detect_rank(launch::process_environment()));
+  std::optional<int64_t> ranks;
+  if (info) ranks = info->world_size;
+  if (!info && arguments.ranks > 0) ranks = arguments.ranks;
+
   static auto& services = *new train::PoolServices;  // plugins stay loaded until the very end
   MGT_ASSIGN_OR_RETURN(plugin::Registry registry, open_registry(context, services));
   MGT_ASSIGN_OR_RETURN(auto experiment,
-                       train::Experiment::load(arguments.manifest, arguments.overrides, registry));
+                       train::Experiment::load(arguments.manifest, arguments.overrides, registry,
+                                               ranks.value_or(1) > 1));
   if (arguments.print_config) {
     std::cout << experiment->config_text();
     return {};
   }
+  MGT_ASSIGN_OR_RETURN(const auto layout, experiment->layout(ranks));
   install_handlers();
+  if (!info && layout.world_size() > 1) return launch(*experiment, layout, context);
+
   auto options = arguments.options;
   options.stop = &stop_requested();
   const std::string directory = train::output_dir(*experiment, arguments.manifest);
-  MGT_ASSIGN_OR_RETURN(const auto result,
-                       train::run_experiment(*experiment, services, directory, options));
-  log::info(text(result.stopped ? "stopped by a signal after iteration " : "finished iteration ",
-                 result.state.iteration, "; files of the run: ", directory));
-  if (result.stopped) {
-    const bool saved =
-        result.state.iteration > 0 && experiment->config().section("checkpoint").get<bool>("save");
-    log::info(saved ? "continue with --resume" : "nothing was saved: start anew with --overwrite");
+  std::unique_ptr<train::Cluster> cluster;
+  if (layout.world_size() > 1) {
+    MGT_ASSIGN_OR_RETURN(cluster, train::Cluster::join(*info));
   }
-  return {};
+  auto result =
+      train::run_experiment(*experiment, services, layout, cluster.get(), directory, options);
+  if (result.ok() && (cluster == nullptr || info->rank == 0))
+    report(*experiment, *result, directory);
+  Status status = result.ok() ? Status() : std::move(result).status();
+  return cluster == nullptr ? status : cluster->leave(std::move(status));
 }
 
 }  // namespace
@@ -73,6 +104,11 @@ void add_run(CLI::App& app, Context& context) {
       ->allow_extra_args(false);
   command->add_flag("--print-config", arguments->print_config,
                     "Print every value and where it came from, and stop");
+  command
+      ->add_option("--ranks", arguments->ranks,
+                   "Processes to start on this host; default: as many as [[parallel]] asks for")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
   auto* resume = command->add_flag("--resume", arguments->options.resume,
                                    "Continue from the newest checkpoint of output_dir");
   command

@@ -246,7 +246,9 @@ class Launcher {
     const auto last = std::find_if(lines.rbegin(), lines.rend(), begins);
     for (auto it = last == lines.rend() ? lines.end() : last.base() - 1; it != lines.end(); ++it)
       message += "\n  " + *it;
-    return Status(Code::aborted, message);
+    // A rank whose command line or manifest is wrong makes the whole command wrong.
+    const bool usage = WIFEXITED(*culprit_->status) && WEXITSTATUS(*culprit_->status) == 2;
+    return Status(usage ? Code::invalid_argument : Code::internal, message);
   }
 
   const LocalLaunch& launch_;

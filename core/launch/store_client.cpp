@@ -59,9 +59,6 @@ Result<std::unique_ptr<StoreClient>> StoreClient::join(const RankInfo& info,
       setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
       std::unique_ptr<StoreClient> client(
           new StoreClient(std::move(socket), info, activity, options));
-      MGT_RETURN_IF_ERROR(client->send(
-          {MessageType::hello,
-           {info.token, std::to_string(info.rank), std::to_string(info.world_size), host_name()}}));
       auto answer = client->get("\x01welcome", options.join_timeout);
       if (answer.ok()) return client;
       return std::move(answer).status().context(
@@ -112,15 +109,18 @@ StoreClient::~StoreClient() {
   thread_.join();
 }
 
-// Reads what the store says and sends heartbeats.
+// Says hello, then reads what the store says and sends heartbeats. A broken connection shows when
+// reading.
 void StoreClient::run() {
+  static_cast<void>(send(
+      {MessageType::hello,
+       {info_.token, std::to_string(info_.rank), std::to_string(info_.world_size), host_name()}}));
   MessageBuffer buffer;
   auto next_heartbeat = Clock::now();
   for (;;) {
     const auto now = Clock::now();
     if (now >= next_heartbeat) {
-      static_cast<void>(
-          send({MessageType::heartbeat, {activity_.get()}}));  // a broken connection shows below
+      static_cast<void>(send({MessageType::heartbeat, {activity_.get()}}));
       next_heartbeat = now + options_.heartbeat;
     }
     pollfd fd{socket_.get(), POLLIN, 0};

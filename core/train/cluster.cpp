@@ -70,7 +70,8 @@ Status Cluster::leave(Status status) {
   if (const std::string reason = client_->abort_reason(); !reason.empty())
     return Status(Code::aborted, text("stopped with the run: ", reason));
   std::string report(status.message());
-  if (status.code() == Code::deadline_exceeded) report += text("\n  what ranks were doing:", states());
+  if (status.code() == Code::deadline_exceeded)
+    report += text("\n  what ranks were doing:", states());
   client_->fail(text("rank ", info_.rank, " failed: ", report));
   return Status(status.code(), std::move(report));
 }

@@ -10,13 +10,10 @@ const void* MicroBatch::field(std::string_view name) const {
 }
 
 DataFeed::DataFeed(DatasetView dataset, const std::vector<graph::Value>& inputs,
-                   int64_t micro_batch_size, int64_t micro_batches)
-    : dataset_(dataset),
-      inputs_(inputs),
-      micro_batch_size_(micro_batch_size),
-      micro_batches_(micro_batches) {
+                   const BatchShare& share)
+    : dataset_(dataset), inputs_(inputs), share_(share) {
   for (auto& slot : slots_) {
-    slot.batches.resize(static_cast<size_t>(micro_batches));
+    slot.batches.resize(static_cast<size_t>(share.micro_batches));
     for (auto& batch : slot.batches) {
       for (const auto& input : inputs_)
         batch.fields_[input.name].resize(static_cast<size_t>(input.type.bytes()));
@@ -36,12 +33,13 @@ DataFeed::~DataFeed() {
 
 Status DataFeed::read(Slot& slot) {
   std::vector<void*> buffers(inputs_.size());
-  int64_t sample = slot.first_sample;
+  int64_t sample = slot.first_sample + share_.first;
   for (auto& batch : slot.batches) {
-    for (int64_t row = 0; row < micro_batch_size_; ++row, ++sample) {
+    for (int64_t row = 0; row < share_.micro_batch_size; ++row, ++sample) {
       for (size_t f = 0; f < inputs_.size(); ++f) {
         auto& bytes = batch.fields_.find(inputs_[f].name)->second;
-        buffers[f] = bytes.data() + row * (static_cast<int64_t>(bytes.size()) / micro_batch_size_);
+        buffers[f] =
+            bytes.data() + row * (static_cast<int64_t>(bytes.size()) / share_.micro_batch_size);
       }
       MGT_RETURN_IF_ERROR(from_abi(dataset_.table->read(dataset_.self, sample, buffers.data()),
                                    "the dataset plugin")
@@ -75,11 +73,10 @@ void DataFeed::request(Slot& slot, int64_t first_sample) {
 
 Result<const std::vector<MicroBatch>*> DataFeed::next(int64_t first_sample) {
   const auto start = std::chrono::steady_clock::now();
-  const int64_t samples = micro_batches_ * micro_batch_size_;
-  if (const int64_t size = dataset_.size(); first_sample + samples > size) {
+  if (const int64_t size = dataset_.size(); first_sample + share_.global > size) {
     return Status::error(
         Code::out_of_range,
-        text("samples ", first_sample, " to ", first_sample + samples - 1, " were asked for"),
+        text("samples ", first_sample, " to ", first_sample + share_.global - 1, " were asked for"),
         text("the dataset has ", size), "lower train.train_iters, or give the dataset more data");
   }
   std::unique_lock lock(mutex_);
@@ -96,7 +93,8 @@ Result<const std::vector<MicroBatch>*> DataFeed::next(int64_t first_sample) {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const Slot& slot = slots_[current_];
   if (!slot.status.ok()) return slot.status;
-  if (first_sample + 2 * samples <= dataset_.size()) request(ahead(), first_sample + samples);
+  if (first_sample + 2 * share_.global <= dataset_.size())
+    request(ahead(), first_sample + share_.global);
   return &slot.batches;
 }
 

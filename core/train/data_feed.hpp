@@ -35,17 +35,24 @@ class MicroBatch {
   std::map<std::string, std::vector<char>, std::less<>> fields_;
 };
 
+// Which samples of each global batch a rank computes.
+struct BatchShare {
+  int64_t micro_batch_size = 1;
+  int64_t micro_batches = 1;
+  int64_t first = 0;   // sample, within the global batch
+  int64_t global = 1;  // samples of the global batch
+};
+
 class DataFeed {
  public:
   // `inputs`: what the programs read, [batch, sample...].
-  DataFeed(DatasetView dataset, const std::vector<graph::Value>& inputs, int64_t micro_batch_size,
-           int64_t micro_batches);
+  DataFeed(DatasetView dataset, const std::vector<graph::Value>& inputs, const BatchShare& share);
   DataFeed(const DataFeed&) = delete;
   DataFeed& operator=(const DataFeed&) = delete;
   ~DataFeed();
 
-  // The micro-batches of samples [first_sample, first_sample + micro_batches · micro_batch_size).
-  // Starts to read the ones that follow. Valid until the next call.
+  // This rank's micro-batches of the global batch that begins with sample `first_sample`. Starts to
+  // read those of the next one. Valid until the next call.
   Result<const std::vector<MicroBatch>*> next(int64_t first_sample);
   // Time that `next` spent waiting so far.
   double waited_seconds() const { return waited_seconds_; }
@@ -63,8 +70,7 @@ class DataFeed {
 
   DatasetView dataset_;
   std::vector<graph::Value> inputs_;
-  int64_t micro_batch_size_;
-  int64_t micro_batches_;
+  BatchShare share_;
   void request(Slot& slot, int64_t first_sample);
   Slot& ahead() { return slots_[1 - current_]; }
 

@@ -89,9 +89,10 @@ Status Engine::compile() {
   MGT_ASSIGN_OR_RETURN(logits_, compile(programs_.logits));
   for (const auto& term : programs_.losses)
     seed_scalars_.push_back(text(passes::kGradSeedPrefix, term.name));
-  const auto& order = programs_.parameter_order;
+  const auto& order = programs_.all_parameters;
   for (const auto& norm : programs_.norms) {
-    const auto it = std::find(order.begin(), order.end(), norm.parameter);
+    const auto it = std::find_if(order.begin(), order.end(),
+                                 [&](const NamedType& p) { return p.name == norm.parameter; });
     norm_index_.push_back(static_cast<size_t>(it - order.begin()));
   }
   return {};

@@ -123,7 +123,7 @@ Result<double> Engine::reduce_gradients() {
   const auto no_feed = [](int64_t, std::string_view) -> const void* { return nullptr; };
   MGT_RETURN_IF_ERROR(run(reduce_, no_feed, 0, 0, 0));
   MGT_RETURN_IF_ERROR(reduce_.executable->complete_sends());
-  norms_.assign(programs_.parameter_order.size(), 0.0);
+  norms_.assign(programs_.all_parameters.size(), 0.0);
   for (size_t i = 0; i < programs_.norms.size(); ++i) {
     MGT_ASSIGN_OR_RETURN(norms_[norm_index_[i]],
                          reduce_.executable->fetch_number(programs_.norms[i].value));

@@ -11,9 +11,9 @@
 #include "base/thread_pool.hpp"
 #include "config/manifest.hpp"
 #include "config/resolve.hpp"
+#include "megatron/abi/parallel.h"
 #include "megatron/tokenizer.hpp"
 #include "plugin/registry.hpp"
-#include "megatron/abi/parallel.h"
 #include "train/comm_collectives.hpp"
 #include "train/engine.hpp"
 #include "train/sections.hpp"
@@ -48,7 +48,8 @@ class Instance {
 // of threads is known; before that, tasks run in the caller.
 class PoolServices final : public plugin::HostServices {
  public:
-  Status start(int64_t threads);
+  // threads 0: one a CPU. Ranks of one host take equal parts of its CPUs.
+  Status start(int64_t threads, uint32_t local_rank = 0, uint32_t local_size = 1);
   void log(std::string_view plugin, mgt_log_level level, mgt_str message) override;
   uint32_t worker_count() override { return pool_ ? pool_->workers() : 1; }
   void parallel_for(int64_t tasks, mgt_task_fn fn, void* arg) override;

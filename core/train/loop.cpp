@@ -26,7 +26,9 @@ class Loop {
     bool saved = false;
     bool evaluated = false;
     if (state_.iteration == 0) MGT_RETURN_IF_ERROR(evaluate(result));  // where it starts from
-    while (state_.iteration < o_.train_iters && !stopping()) {
+    while (state_.iteration < o_.train_iters) {
+      MGT_ASSIGN_OR_RETURN(const bool stop, engine_.any_rank("stopping", stopping()));
+      if (stop) break;
       MGT_RETURN_IF_ERROR(step());
       evaluated = o_.eval_interval > 0 && state_.iteration % o_.eval_interval == 0;
       if (evaluated) MGT_RETURN_IF_ERROR(evaluate(result));

@@ -23,6 +23,35 @@ Status for_each_trainable(const Program& train, const std::set<std::string>& par
   return {};
 }
 
+// A parameter as the optimizer's table describes it.
+struct ParameterInfoTable {
+  ParameterInfoTable(std::string_view name, const Type& type) {
+    for (const auto& d : type.dims) dims.push_back({to_abi(d.axis), d.size});
+    MGT_INIT(&table);
+    table.name = to_abi(name);
+    table.dtype = static_cast<mgt_dtype>(type.dtype);
+    table.rank = static_cast<uint32_t>(type.rank());
+    table.dims = dims.data();
+  }
+  ParameterInfoTable(const ParameterInfoTable&) = delete;
+  ParameterInfoTable& operator=(const ParameterInfoTable&) = delete;
+  std::vector<mgt_dim> dims;
+  mgt_parameter_info table;
+};
+
+Result<std::vector<OptimizerState>> states_of(const OptimizerView& optimizer,
+                                              const mgt_parameter_info& info) {
+  mgt_state_desc states[MGT_MAX_OPTIMIZER_STATES];
+  uint32_t count = MGT_MAX_OPTIMIZER_STATES;
+  MGT_RETURN_IF_ERROR(from_abi(optimizer.table->states(optimizer.self, &info, states, &count),
+                               "the optimizer plugin"));
+  std::vector<OptimizerState> out;
+  const std::string parameter(from_abi(info.name));
+  for (uint32_t i = 0; i < count; ++i)
+    out.push_back({text(from_abi(states[i].name), ".", parameter), parameter, states[i].initial});
+  return out;
+}
+
 // A value that an update leaves in the memory of a parameter or state.
 struct Write {
   ValueId value;
@@ -105,6 +134,19 @@ Result<Program> build_reduce(const Program& train, const std::set<std::string>& 
   return std::move(b).finish();
 }
 
+Result<std::vector<OptimizerState>> optimizer_states(const Program& train,
+                                                     const OptimizerView& optimizer) {
+  std::vector<OptimizerState> out;
+  for (const auto& p : train.parameters) {
+    if (!p.trainable) continue;
+    const Value& value = train.values[p.value];
+    const ParameterInfoTable info(value.name, value.type);
+    MGT_ASSIGN_OR_RETURN(const auto states, states_of(optimizer, info.table));
+    out.insert(out.end(), states.begin(), states.end());
+  }
+  return out;
+}
+
 Result<UpdateProgram> build_update(const Program& train, const OptimizerView& optimizer,
                                    const std::set<std::string>& parameters) {
   UpdateProgram out;
@@ -117,25 +159,14 @@ Result<UpdateProgram> build_update(const Program& train, const OptimizerView& op
   const ValueId step = b.scalar(kStepScalar);
   MGT_RETURN_IF_ERROR(for_each_trainable(
       train, parameters, [&](const std::string& name, const Type& type) -> Status {
-        std::vector<mgt_dim> dims;
-        for (const auto& d : type.dims) dims.push_back({to_abi(d.axis), d.size});
-        mgt_parameter_info info;
-        MGT_INIT(&info);
-        info.name = to_abi(name);
-        info.dtype = static_cast<mgt_dtype>(type.dtype);
-        info.rank = static_cast<uint32_t>(type.rank());
-        info.dims = dims.data();
-
-        mgt_state_desc states[MGT_MAX_OPTIMIZER_STATES];
-        uint32_t count = MGT_MAX_OPTIMIZER_STATES;
-        MGT_RETURN_IF_ERROR(from_abi(optimizer.table->states(optimizer.self, &info, states, &count),
-                                     "the optimizer plugin"));
+        ParameterInfoTable info(name, type);
+        MGT_ASSIGN_OR_RETURN(const auto states, states_of(optimizer, info.table));
+        const auto count = static_cast<uint32_t>(states.size());
         std::vector<mgt_value> old_states;
-        for (uint32_t i = 0; i < count; ++i) {
-          const std::string state = text(from_abi(states[i].name), ".", name);
-          MGT_ASSIGN_OR_RETURN(const ValueId id, b.state(state, type));
+        for (const auto& state : states) {
+          MGT_ASSIGN_OR_RETURN(const ValueId id, b.state(state.name, type));
           old_states.push_back(id);
-          out.states.push_back({state, name, states[i].initial});
+          out.states.push_back(state);
         }
         MGT_ASSIGN_OR_RETURN(const ValueId parameter, b.parameter(name, type, {}));
         MGT_ASSIGN_OR_RETURN(const ValueId gradient, b.state(text(kReducedPrefix, name), type));
@@ -144,7 +175,7 @@ Result<UpdateProgram> build_update(const Program& train, const OptimizerView& op
         mgt_update update;
         MGT_INIT(&update);
         update.state_count = count;
-        update.info = &info;
+        update.info = &info.table;
         update.parameter = parameter;
         update.gradient = b.op1("mul", {gradient, clip});
         update.lr = lr;

@@ -52,6 +52,10 @@ struct OptimizerState {
   double initial = 0;
 };
 
+// What the optimizer keeps for each trainable parameter, in the model's order.
+Result<std::vector<OptimizerState>> optimizer_states(const graph::Program& train,
+                                                     const OptimizerView& optimizer);
+
 struct UpdateProgram {
   graph::Program program;
   std::vector<OptimizerState> states;  // in the order of parameters

@@ -56,7 +56,8 @@ class Builder {
 
   void name_parameters(const Program& model) {
     for (const auto& p : model.parameters) {
-      out_.parameter_order.push_back(model.values[p.value].name);
+      const Value& value = model.values[p.value];
+      out_.all_parameters.push_back({value.name, value.type});
       out_.parameter_count += model.type(p.value).elements();
     }
   }
@@ -178,6 +179,9 @@ class Builder {
   }
 
   Status build_optimizer(const Program& train) {
+    MGT_ASSIGN_OR_RETURN(const auto states, optimizer_states(train, request_.optimizer));
+    for (const auto& s : states)
+      out_.all_optimizer_states.push_back({s.name, train.type(train.find(s.parameter))});
     MGT_ASSIGN_OR_RETURN(const UpdateProgram update,
                          build_update(train, request_.optimizer, held_parameters()));
     MGT_ASSIGN_OR_RETURN(out_.update, localize(update.program, true));
@@ -210,7 +214,7 @@ class Builder {
     MGT_ASSIGN_OR_RETURN(Program logits,
                          build_model_program(request_.model, "logits", 1, request_.logits_length));
     MGT_RETURN_IF_ERROR(passes::strip_dropout(logits));
-    if (out_.parameter_order.empty()) name_parameters(logits);
+    if (out_.all_parameters.empty()) name_parameters(logits);
     MGT_ASSIGN_OR_RETURN(out_.logits, localize(logits, true));
     MGT_RETURN_IF_ERROR(passes::run_passes(out_.logits, passes::optimisation_passes()));
     list_tensors(out_.logits, logits);
@@ -241,7 +245,8 @@ class Builder {
     }
     MGT_RETURN_IF_ERROR(passes::run_passes(stage, passes::optimisation_passes()));
     for (const ValueId v : stage.inputs) fields_.emplace(field_of(stage.values[v].name));
-    for (const ValueId v : out_.counts.inputs) fields_.emplace(field_of(out_.counts.values[v].name));
+    for (const ValueId v : out_.counts.inputs)
+      fields_.emplace(field_of(out_.counts.values[v].name));
     return stage;
   }
 

@@ -45,6 +45,11 @@ struct PersistentTensor {
   void* home = nullptr;
 };
 
+struct NamedType {
+  std::string name;
+  graph::Type type;
+};
+
 // The programs of one chunk of layers. Without a pipeline `backward` holds the forward pass too.
 struct ChunkPrograms {
   graph::Program forward, backward, weight, evaluate;
@@ -70,9 +75,11 @@ struct RankPrograms {
   std::vector<PersistentTensor> parameters;
   std::vector<PersistentTensor> gradients;  // accumulators, one a use
   std::vector<PersistentTensor> optimizer_states;
-  std::vector<PersistentTensor> reduced;    // gradients over the global batch
+  std::vector<PersistentTensor> reduced;  // gradients over the global batch
   std::vector<NormTerm> norms;
-  std::vector<std::string> parameter_order;  // of the whole model
+  // Of the whole model, in its order, whatever this rank holds: what checkpoints contain.
+  std::vector<NamedType> all_parameters;
+  std::vector<NamedType> all_optimizer_states;
 
   int64_t parameter_count = 0;  // of the whole model
   double train_flops = 0;  // of one micro-batch, all stages and ranks of a model replica together

@@ -135,6 +135,7 @@ Status Reporter::validation(std::string_view split, int64_t iteration,
 }
 
 void Reporter::line(std::string_view message) {
+  if (options_.silent) return;
   clear_bar();
   std::fwrite(message.data(), 1, message.size(), stdout);
   std::fputc('\n', stdout);

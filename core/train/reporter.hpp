@@ -33,6 +33,7 @@ class Reporter {
     double flops_per_iteration = 0;  // model FLOPs; 0 = unknown
     std::string metrics_path;        // "" = none
     bool progress_bar = false;       // stderr is a terminal
+    bool silent = false;             // of a rank that does not report
   };
   explicit Reporter(Options options) : options_(std::move(options)) {}
   Reporter(const Reporter&) = delete;

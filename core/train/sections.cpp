@@ -115,8 +115,8 @@ std::vector<SectionSchema> experiment_sections(bool several_ranks) {
            Schema::of({option("plugin", MGT_OPTION_STRING, "", "parallelism plugin").required()})},
       {.name = "comm",
        .presence = several_ranks ? Presence::always : Presence::optional,
-       .keys = Schema::of(
-           {option("plugin", MGT_OPTION_STRING, "\"ucx\"", "communication back end")})},
+       .keys =
+           Schema::of({option("plugin", MGT_OPTION_STRING, "\"ucx\"", "communication back end")})},
   };
 }
 

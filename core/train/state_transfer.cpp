@@ -1,8 +1,5 @@
 #include "train/state_transfer.hpp"
 
-#include <cstdlib>
-#include <cstring>
-
 namespace megatron::train {
 namespace {
 
@@ -12,61 +9,81 @@ std::vector<int64_t> shape_of(const graph::Type& type) {
   return shape;
 }
 
+std::vector<checkpoint::TensorShape> shapes_of(const std::vector<NamedType>& tensors) {
+  std::vector<checkpoint::TensorShape> out;
+  for (const auto& t : tensors) out.push_back({t.name, shape_of(t.type)});
+  return out;
+}
+
 }  // namespace
+
+Status StateTransfer::agree(std::string_view step, Status status) {
+  MGT_ASSIGN_OR_RETURN(const bool failed, engine_.any_rank(step, !status.ok()));
+  if (!status.ok() || !failed) return status;
+  return Status(Code::aborted, text("another rank could not finish: ", step));
+}
 
 Result<std::string> StateTransfer::save(const std::string& directory, const LoopState& state,
                                         const std::string& config, int64_t keep) {
-  checkpoint::Contents contents;
-  for (const auto& t : engine_.parameters())
-    contents.parameters.push_back({t.name, shape_of(t.logical)});
-  for (const auto& t : engine_.optimizer_states())
-    contents.optimizer_states.push_back({t.name, shape_of(t.logical)});
-  contents.config = config;
-  contents.read = [&](std::string_view name) { return read(name); };
-  return checkpoint::save(directory, {state.iteration, state.consumed_samples}, contents, keep);
+  const RankPrograms& programs = engine_.programs();
+  checkpoint::CheckpointWriter writer(
+      directory, {state.iteration, state.consumed_samples},
+      {shapes_of(programs.all_parameters), shapes_of(programs.all_optimizer_states)});
+  MGT_RETURN_IF_ERROR(agree("beginning a checkpoint", leads_ ? writer.begin() : Status()));
+  MGT_RETURN_IF_ERROR(agree("writing a checkpoint", write_parts(writer)));
+  std::string folder;
+  Status committed;
+  if (leads_) {
+    auto result = writer.commit(config, keep);
+    if (result.ok())
+      folder = *std::move(result);
+    else
+      committed = std::move(result).status();
+  }
+  MGT_RETURN_IF_ERROR(agree("committing a checkpoint", std::move(committed)));
+  return folder;
 }
 
-Status StateTransfer::load(const checkpoint::Checkpoint& from, bool with_optimizer) {
-  for (const auto& t : engine_.parameters()) {
-    MGT_RETURN_IF_ERROR(from.read_parameter(t.name, shape_of(t.logical), logical_));
-    MGT_RETURN_IF_ERROR(write(t));
+Status StateTransfer::write_parts(checkpoint::CheckpointWriter& writer) {
+  MGT_RETURN_IF_ERROR(writer.open());
+  for (const auto* tensors : {&engine_.parameters(), &engine_.optimizer_states()}) {
+    for (const auto& t : *tensors) {
+      if (t.owned) MGT_RETURN_IF_ERROR(write(writer, t));
+    }
   }
-  if (!with_optimizer) return {};
-  for (const auto& t : engine_.optimizer_states()) {
-    MGT_RETURN_IF_ERROR(from.read_optimizer_state(t.name, shape_of(t.logical), logical_));
-    MGT_RETURN_IF_ERROR(write(t));
+  return writer.sync();
+}
+
+Status StateTransfer::write(checkpoint::CheckpointWriter& writer, const PersistentTensor& t) {
+  local_.resize(static_cast<size_t>(t.local.elements()));
+  MGT_RETURN_IF_ERROR(engine_.download(t, local_));
+  for (const auto& run : t.runs) {
+    MGT_RETURN_IF_ERROR(writer.write(t.name, run.logical_begin,
+                                     std::span(local_).subspan(static_cast<size_t>(run.local_begin),
+                                                               static_cast<size_t>(run.length))));
   }
   return {};
 }
 
-const PersistentTensor& StateTransfer::find(std::string_view name) const {
-  for (const auto* list : {&engine_.parameters(), &engine_.optimizer_states()}) {
-    for (const auto& t : *list) {
-      if (t.name == name) return t;
-    }
+Status StateTransfer::load(const checkpoint::Checkpoint& from, bool with_optimizer) {
+  for (const auto& t : engine_.parameters()) {
+    MGT_ASSIGN_OR_RETURN(const auto reader, from.parameter(t.name, shape_of(t.logical)));
+    MGT_RETURN_IF_ERROR(read(reader, t));
   }
-  check_failed("tensor is known", __FILE__, __LINE__, name);
+  if (!with_optimizer) return {};
+  for (const auto& t : engine_.optimizer_states()) {
+    MGT_ASSIGN_OR_RETURN(const auto reader, from.optimizer_state(t.name, shape_of(t.logical)));
+    MGT_RETURN_IF_ERROR(read(reader, t));
+  }
+  return {};
 }
 
-Result<std::span<const float>> StateTransfer::read(std::string_view name) {
-  const PersistentTensor& t = find(name);
-  local_.resize(static_cast<size_t>(t.local.elements()));
-  MGT_RETURN_IF_ERROR(engine_.download(t, local_));
-  logical_.assign(static_cast<size_t>(t.logical.elements()), 0.0F);
-  for (const auto& run : t.runs) {
-    std::memcpy(&logical_[static_cast<size_t>(run.logical_begin)],
-                &local_[static_cast<size_t>(run.local_begin)],
-                static_cast<size_t>(run.length) * sizeof(float));
-  }
-  return std::span<const float>(logical_);
-}
-
-Status StateTransfer::write(const PersistentTensor& t) {
+Status StateTransfer::read(const checkpoint::TensorReader& from, const PersistentTensor& t) {
   local_.assign(static_cast<size_t>(t.local.elements()), 0.0F);
   for (const auto& run : t.runs) {
-    std::memcpy(&local_[static_cast<size_t>(run.local_begin)],
-                &logical_[static_cast<size_t>(run.logical_begin)],
-                static_cast<size_t>(run.length) * sizeof(float));
+    MGT_RETURN_IF_ERROR(
+        from.read(run.logical_begin, std::span(local_).subspan(static_cast<size_t>(run.local_begin),
+                                                               static_cast<size_t>(run.length))));
   }
   return engine_.upload(t, local_);
 }

@@ -1,5 +1,5 @@
-// Moves weights and optimizer states between an engine and checkpoints, one logical tensor at a
-// time.
+// Moves weights and optimizer states between the ranks of a run and checkpoints: each rank writes
+// and reads the runs of logical tensors that it holds.
 #pragma once
 
 #include <span>
@@ -15,21 +15,24 @@ namespace megatron::train {
 
 class StateTransfer {
  public:
-  explicit StateTransfer(Engine& engine) : engine_(engine) {}
+  explicit StateTransfer(Engine& engine, bool leads = true) : engine_(engine), leads_(leads) {}
 
-  // Returns the checkpoint's folder below `directory`.
+  // Called by every rank; the leading one begins and commits. Returns the checkpoint's folder below
+  // `directory`. What fails on one rank fails on all.
   Result<std::string> save(const std::string& directory, const LoopState& state,
                            const std::string& config, int64_t keep);
   Status load(const checkpoint::Checkpoint& from, bool with_optimizer);
 
  private:
-  const PersistentTensor& find(std::string_view name) const;
-  Result<std::span<const float>> read(std::string_view name);
-  Status write(const PersistentTensor& tensor);
+  Status write_parts(checkpoint::CheckpointWriter& writer);
+  Status write(checkpoint::CheckpointWriter& writer, const PersistentTensor& tensor);
+  Status read(const checkpoint::TensorReader& from, const PersistentTensor& tensor);
+  // The status, or that of another rank.
+  Status agree(std::string_view step, Status status);
 
   Engine& engine_;
+  bool leads_;
   std::vector<float> local_;
-  std::vector<float> logical_;
 };
 
 }  // namespace megatron::train

@@ -81,18 +81,40 @@ Result<WeightDecaySchedule> weight_decay_schedule(const config::Section& o, int6
   return s;
 }
 
-Result<LoopOptions> loop_options(const Experiment& experiment) {
+int64_t data_ranks(const passes::Layout& layout) {
+  const auto axis = layout.axis(instance_axis(layout));
+  return axis ? layout.axes[*axis].size : 1;
+}
+int64_t data_rank(const passes::Layout& layout, int64_t rank) {
+  const auto axis = layout.axis(instance_axis(layout));
+  return axis ? layout.coordinates(rank)[*axis] : 0;
+}
+
+// "pipeline 2 · data 4"
+std::string describe(const passes::Layout& layout) {
+  std::string out;
+  for (const auto& axis : layout.axes) {
+    if (axis.size > 1) out += text(out.empty() ? "" : " · ", axis.name, " ", axis.size);
+  }
+  return out;
+}
+
+Result<LoopOptions> loop_options(const Experiment& experiment, const passes::Layout& layout) {
   const auto& train = experiment.config().section("train");
   const auto& optimizer = experiment.config().section("optimizer");
   LoopOptions o;
   o.train_iters = train.get<int64_t>("train_iters");
   o.micro_batch_size = train.get<int64_t>("micro_batch_size");
   o.global_batch_size = train.get<int64_t>("global_batch_size");
-  if (o.global_batch_size == 0) o.global_batch_size = o.micro_batch_size;
-  if (o.global_batch_size % o.micro_batch_size != 0) {
+  const int64_t ranks = data_ranks(layout);
+  if (o.global_batch_size == 0) o.global_batch_size = o.micro_batch_size * ranks;
+  if (o.global_batch_size % (o.micro_batch_size * ranks) != 0) {
     return refuse(train.describe("global_batch_size"),
-                  text("it is not a multiple of micro_batch_size = ", o.micro_batch_size),
-                  "change one of the two");
+                  ranks == 1
+                      ? text("it is not a multiple of micro_batch_size = ", o.micro_batch_size)
+                      : text("it is not a multiple of micro_batch_size · data ranks = ",
+                             o.micro_batch_size, " · ", ranks),
+                  "change one of them");
   }
   o.clip_grad = optimizer.get<double>("clip_grad");
   MGT_ASSIGN_OR_RETURN(o.lr, lr_schedule(optimizer, o.global_batch_size, o.train_iters));
@@ -155,71 +177,150 @@ std::string output_dir(const Experiment& experiment, const std::string& manifest
   return absolute_path(text("runs/", fs::path(manifest_path).stem().string()));
 }
 
+namespace {
+
+Result<RankRequest> rank_request(Experiment& experiment, const passes::Layout& layout,
+                                 const LoopOptions& loop) {
+  RankRequest request;
+  MGT_ASSIGN_OR_RETURN(request.model, experiment.model());
+  MGT_ASSIGN_OR_RETURN(request.optimizer, experiment.optimizer());
+  request.layout = layout;
+  request.micro_batch_size = loop.micro_batch_size;
+  request.micro_batches = loop.global_batch_size / loop.micro_batch_size / data_ranks(layout);
+  request.evaluate = loop.eval_iters > 0;
+  return request;
+}
+
+// Compute threads of this rank: its share of the CPUs that the ranks of this host have.
+Status start_threads(const Experiment& experiment, PoolServices& services, const Cluster* cluster) {
+  const int64_t threads = experiment.config().section("train").get<int64_t>("num_threads");
+  if (cluster == nullptr) return services.start(threads, 0, 1);
+  return services.start(threads, cluster->info().local_rank, cluster->info().local_size);
+}
+
+}  // namespace
+
+Status check_experiment(Experiment& experiment, const passes::Layout& layout) {
+  MGT_ASSIGN_OR_RETURN(const LoopOptions loop, loop_options(experiment, layout));
+  MGT_ASSIGN_OR_RETURN(RankRequest request, rank_request(experiment, layout, loop));
+  const auto axis = layout.axis(layout.pipeline_axis);
+  for (int64_t rank = 0; rank < layout.world_size(); ++rank) {
+    // Ranks that differ in their stage alone stand for all others.
+    const auto at = layout.coordinates(rank);
+    bool stands = true;
+    for (size_t m = 0; m < at.size(); ++m) stands = stands && (at[m] == 0 || m == axis);
+    if (!stands) continue;
+    request.rank = rank;
+    MGT_RETURN_IF_ERROR(build_rank_programs(request).status());
+  }
+  return {};
+}
+
 Result<LoopResult> run_experiment(Experiment& experiment, PoolServices& services,
+                                  const passes::Layout& layout, Cluster* cluster,
                                   const std::string& directory, const RunOptions& options) {
   const auto& config = experiment.config();
-  MGT_ASSIGN_OR_RETURN(const LoopOptions loop, loop_options(experiment));
-  MGT_RETURN_IF_ERROR(services.start(config.section("train").get<int64_t>("num_threads")));
+  const bool leads = cluster == nullptr || cluster->info().rank == 0;
+  MGT_ASSIGN_OR_RETURN(const LoopOptions loop, loop_options(experiment, layout));
+  MGT_RETURN_IF_ERROR(start_threads(experiment, services, cluster));
   EngineRequest request;
-  MGT_ASSIGN_OR_RETURN(request.model, experiment.model());
+  MGT_ASSIGN_OR_RETURN(static_cast<RankRequest&>(request), rank_request(experiment, layout, loop));
   MGT_ASSIGN_OR_RETURN(request.device, experiment.device());
-  MGT_ASSIGN_OR_RETURN(request.optimizer, experiment.optimizer());
-  request.layout = experiment.layout();
-  request.micro_batch_size = loop.micro_batch_size;
   request.seed = static_cast<uint64_t>(experiment.seed());
-  request.micro_batches = loop.global_batch_size / loop.micro_batch_size;
-  request.evaluate = loop.eval_iters > 0;
+  std::unique_ptr<CommCollectives> collectives;
+  if (cluster != nullptr) {
+    const launch::RankInfo& info = cluster->info();
+    request.rank = info.rank;
+    cluster->activity().set("connecting the ranks");
+    mgt_comm_context context;
+    MGT_INIT(&context);
+    context.rank = info.rank;
+    context.world_size = info.world_size;
+    context.local_rank = info.local_rank;
+    context.local_size = info.local_size;
+    context.store = cluster->store();
+    MGT_ASSIGN_OR_RETURN(const CommView comm, experiment.comm(context));
+    cluster->on_abort(
+        [comm](std::string_view reason) { comm.table->abort(comm.self, to_abi(reason)); });
+    MGT_ASSIGN_OR_RETURN(collectives, CommCollectives::create(comm, layout, request.rank,
+                                                              [cluster](std::string_view what) {
+                                                                cluster->activity().set(what);
+                                                              }));
+    request.collectives = collectives.get();
+  }
   MGT_ASSIGN_OR_RETURN(auto engine, Engine::create(request));
 
-  const int64_t micro_batches = request.micro_batches;
-  MGT_ASSIGN_OR_RETURN(
-      const auto* train_data,
-      experiment.dataset("train", loop.train_iters * loop.global_batch_size, engine->inputs()));
-  DataFeed train_feed({train_data->table(), train_data->self()}, engine->inputs(),
-                      loop.micro_batch_size, micro_batches);
+  // Of each host one rank builds the datasets' caches, then the others find them.
+  const bool first_here = cluster == nullptr || cluster->info().local_rank == 0;
+  const auto in_turn = [&](std::string_view what, bool first,
+                           const std::function<Status()>& body) -> Status {
+    if (first) MGT_RETURN_IF_ERROR(body());
+    MGT_RETURN_IF_ERROR(engine->any_rank(what, false).status());
+    return first ? Status() : body();
+  };
+  const BatchShare share{
+      loop.micro_batch_size, request.micro_batches,
+      data_rank(layout, request.rank) * request.micro_batches * loop.micro_batch_size,
+      loop.global_batch_size};
+  std::optional<DataFeed> train_feed;
   std::optional<DataFeed> valid_feed;
-  if (loop.eval_iters > 0) {
+  MGT_RETURN_IF_ERROR(in_turn("opening the datasets", first_here, [&]() -> Status {
+    MGT_ASSIGN_OR_RETURN(
+        const auto* train_data,
+        experiment.dataset("train", loop.train_iters * loop.global_batch_size, engine->inputs()));
+    train_feed.emplace(DatasetView{train_data->table(), train_data->self()}, engine->inputs(),
+                       share);
+    if (loop.eval_iters == 0) return {};
     MGT_ASSIGN_OR_RETURN(
         const auto* valid_data,
         experiment.dataset("valid", loop.eval_iters * loop.global_batch_size, engine->inputs()));
     valid_feed.emplace(DatasetView{valid_data->table(), valid_data->self()}, engine->inputs(),
-                       loop.micro_batch_size, micro_batches);
-  }
+                       share);
+    return {};
+  }));
 
   MGT_RETURN_IF_ERROR(check_all_read(config));
   // Everything that can be wrong before the first step has had its say; now the run's files.
-  MGT_RETURN_IF_ERROR(prepare_directory(directory, options));
+  if (leads) MGT_RETURN_IF_ERROR(prepare_directory(directory, options));
+  MGT_RETURN_IF_ERROR(engine->any_rank("preparing the run's folder", false).status());
   const std::string checkpoints = directory + "/checkpoints";
-  StateTransfer transfer(*engine);
+  StateTransfer transfer(*engine, leads);
   LoopState state;
   MGT_RETURN_IF_ERROR(engine->initialize_parameters());
   const auto& checkpoint_section = config.section("checkpoint");
+  const auto inform = [&](const std::string& message) {
+    if (leads) log::info(message);
+  };
   if (options.resume) {
     MGT_ASSIGN_OR_RETURN(const auto checkpoint,
                          checkpoint::Checkpoint::open_newest(checkpoints, warn));
     MGT_RETURN_IF_ERROR(transfer.load(checkpoint, true));
     state = {checkpoint.progress().iteration, checkpoint.progress().consumed_samples};
-    log::info(text("resuming from ", checkpoint.folder()));
+    inform(text("resuming from ", checkpoint.folder()));
   } else if (checkpoint_section.has("load") &&
              !checkpoint_section.get<std::string>("load").empty()) {
     MGT_ASSIGN_OR_RETURN(const auto checkpoint,
                          open_checkpoint(checkpoint_section.get<std::string>("load")));
     MGT_RETURN_IF_ERROR(transfer.load(checkpoint, false));
-    log::info(text("weights from ", checkpoint.folder()));
+    inform(text("weights from ", checkpoint.folder()));
   }
-  MGT_RETURN_IF_ERROR(write_file(directory + "/config.toml", experiment.config_text()));
+  if (leads) MGT_RETURN_IF_ERROR(write_file(directory + "/config.toml", experiment.config_text()));
 
+  const RankPrograms& programs = engine->programs();
   const auto memory = engine->memory();
+  const double flops =
+      programs.train_flops * static_cast<double>(loop.global_batch_size / loop.micro_batch_size);
   MGT_ASSIGN_OR_RETURN(const std::string device, request.device.description());
-  log::info(fmt::format("device: {}", device));
-  log::info(fmt::format("model: {} parameters; {:.3f} TFLOP an iteration",
-                        engine->programs().parameter_count,
-                        engine->programs().train_flops * static_cast<double>(micro_batches) / 1e12));
-  log::info(
-      fmt::format("memory planned: {:.3f} GiB = weights {:.3f} + gradients {:.3f} + optimizer "
-                  "{:.3f} + activations {:.3f}",
-                  gib(memory.total()), gib(memory.parameters), gib(memory.gradients),
-                  gib(memory.optimizer_states), gib(memory.scratch)));
+  inform(fmt::format("device: {}", device));
+  if (cluster != nullptr) inform(text("mesh: ", describe(layout)));
+  inform(fmt::format("model: {} parameters; {:.3f} TFLOP an iteration", programs.parameter_count,
+                     flops / 1e12));
+  inform(fmt::format(
+      "memory planned{}: {:.3f} GiB = weights {:.3f} + gradients {:.3f} + optimizer {:.3f} + "
+      "activations {:.3f}",
+      cluster == nullptr ? "" : " on rank 0", gib(memory.total()), gib(memory.parameters),
+      gib(memory.gradients), gib(memory.optimizer_states),
+      gib(memory.activations + memory.scratch)));
 
   int64_t seq_tokens = 1;  // of one sequence: the elements of its first field
   if (!engine->inputs().empty())
@@ -228,9 +329,10 @@ Result<LoopResult> run_experiment(Experiment& experiment, PoolServices& services
       {.train_iters = loop.train_iters,
        .log_interval = config.section("train").get<int64_t>("log_interval"),
        .tokens_per_iteration = loop.global_batch_size * seq_tokens,
-       .flops_per_iteration = engine->programs().train_flops * static_cast<double>(micro_batches),
-       .metrics_path = directory + "/metrics.jsonl",
-       .progress_bar = isatty(STDERR_FILENO) != 0 && isatty(STDOUT_FILENO) != 0});
+       .flops_per_iteration = flops / static_cast<double>(layout.world_size()),
+       .metrics_path = leads ? directory + "/metrics.jsonl" : "",
+       .progress_bar = leads && isatty(STDERR_FILENO) != 0 && isatty(STDOUT_FILENO) != 0,
+       .silent = !leads});
   MGT_RETURN_IF_ERROR(reporter.open(state.iteration));
   LoopHooks hooks;
   hooks.stop = options.stop;
@@ -244,11 +346,11 @@ Result<LoopResult> run_experiment(Experiment& experiment, PoolServices& services
     };
   }
   MGT_ASSIGN_OR_RETURN(LoopResult result,
-                       run_loop(*engine, train_feed, valid_feed ? &*valid_feed : nullptr, loop,
+                       run_loop(*engine, *train_feed, valid_feed ? &*valid_feed : nullptr, loop,
                                 state, reporter, hooks));
-  log::info(fmt::format(
+  inform(fmt::format(
       "memory: {:.3f} GiB planned, {:.3f} GiB peak of the process; waited {:.2f} s for data",
-      gib(memory.total()), gib(peak_rss_bytes()), train_feed.waited_seconds()));
+      gib(memory.total()), gib(peak_rss_bytes()), train_feed->waited_seconds()));
   return result;
 }
 

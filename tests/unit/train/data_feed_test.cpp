@@ -14,6 +14,7 @@ namespace {
 constexpr int64_t kMicroBatch = 2;
 constexpr int64_t kMicroBatches = 3;
 constexpr int64_t kStep = kMicroBatch * kMicroBatches;
+constexpr BatchShare kShare{kMicroBatch, kMicroBatches, 0, kStep};
 
 // Two fields: ids [batch, 3] and a weight [batch].
 std::vector<graph::Value> inputs() {
@@ -64,7 +65,7 @@ bool soon(Condition&& condition) {
 
 TEST(DataFeed, GivesSamplesInOrder) {
   test::FakeDataset dataset(5 * kStep, write_sample);
-  DataFeed feed(dataset.view(), inputs(), kMicroBatch, kMicroBatches);
+  DataFeed feed(dataset.view(), inputs(), kShare);
   for (int64_t step = 0; step < 5; ++step) {
     const auto batches = feed.next(step * kStep);
     ASSERT_TRUE(batches.ok()) << batches.status().message();
@@ -74,9 +75,20 @@ TEST(DataFeed, GivesSamplesInOrder) {
   EXPECT_EQ(dataset.reads(), range(0, 5 * kStep)) << "each sample once, and none beyond the end";
 }
 
+// The second of two data ranks: its half of each global batch, read ahead by whole batches.
+TEST(DataFeed, GivesARankItsShare) {
+  test::FakeDataset dataset(4 * 2 * kStep, write_sample);
+  DataFeed feed(dataset.view(), inputs(), {kMicroBatch, kMicroBatches, kStep, 2 * kStep});
+  for (int64_t step = 0; step < 4; ++step) {
+    const auto batches = feed.next(step * 2 * kStep);
+    ASSERT_TRUE(batches.ok()) << batches.status().message();
+    EXPECT_EQ(samples(**batches), range((2 * step + 1) * kStep, (2 * step + 2) * kStep));
+  }
+}
+
 TEST(DataFeed, ReadsTheNextStepAhead) {
   test::FakeDataset dataset(10 * kStep, write_sample);
-  DataFeed feed(dataset.view(), inputs(), kMicroBatch, kMicroBatches);
+  DataFeed feed(dataset.view(), inputs(), kShare);
   EXPECT_TRUE(dataset.reads().empty()) << "nothing is read before the first step is known";
   const auto first = feed.next(0);
   ASSERT_TRUE(first.ok());
@@ -89,7 +101,7 @@ TEST(DataFeed, ReadsTheNextStepAhead) {
 // Evaluation starts over, and a resumed run starts anywhere: what was read ahead is thrown away.
 TEST(DataFeed, GoesWhereItIsAskedTo) {
   test::FakeDataset dataset(10 * kStep, write_sample);
-  DataFeed feed(dataset.view(), inputs(), kMicroBatch, kMicroBatches);
+  DataFeed feed(dataset.view(), inputs(), kShare);
   for (const int64_t step : {7, 8, 0, 1, 0}) {
     const auto batches = feed.next(step * kStep);
     ASSERT_TRUE(batches.ok());
@@ -102,7 +114,7 @@ TEST(DataFeed, AnErrorNamesTheSample) {
     if (index == 8) return Status::error(Code::data_loss, "the file ends in the middle of a token");
     return write_sample(index, buffers);
   });
-  DataFeed feed(dataset.view(), inputs(), kMicroBatch, kMicroBatches);
+  DataFeed feed(dataset.view(), inputs(), kShare);
   ASSERT_TRUE(feed.next(0).ok());
   for (int times = 0; times < 2; ++times) {
     const auto batches = feed.next(kStep);
@@ -118,7 +130,7 @@ TEST(DataFeed, AnErrorNamesTheSample) {
 
 TEST(DataFeed, TheEndOfTheDatasetIsAnError) {
   test::FakeDataset dataset(kStep + 1, write_sample);
-  DataFeed feed(dataset.view(), inputs(), kMicroBatch, kMicroBatches);
+  DataFeed feed(dataset.view(), inputs(), kShare);
   ASSERT_TRUE(feed.next(0).ok());
   const auto batches = feed.next(kStep);
   ASSERT_FALSE(batches.ok());
@@ -134,7 +146,7 @@ TEST(DataFeed, CountsTheTimeItWaits) {
     if (index == 0) std::this_thread::sleep_for(std::chrono::milliseconds(30));
     return write_sample(index, buffers);
   });
-  DataFeed feed(dataset.view(), inputs(), kMicroBatch, kMicroBatches);
+  DataFeed feed(dataset.view(), inputs(), kShare);
   ASSERT_TRUE(feed.next(0).ok());
   EXPECT_GE(feed.waited_seconds(), 0.03);
 }
@@ -147,7 +159,7 @@ TEST(DataFeed, StopsWhileItReads) {
     return write_sample(index, buffers);
   });
   {
-    DataFeed feed(dataset.view(), inputs(), kMicroBatch, kMicroBatches);
+    DataFeed feed(dataset.view(), inputs(), kShare);
     ASSERT_TRUE(feed.next(0).ok());
   }  // while the second step is being read
   EXPECT_TRUE(reading);

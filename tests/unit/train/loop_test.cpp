@@ -57,8 +57,9 @@ class LoopTest : public testing::Test {
       return sample(index + 500, fields, buffers);
     });
     const int64_t n = options_.global_batch_size / options_.micro_batch_size;
-    DataFeed train_feed(train.view(), engine_->inputs(), options_.micro_batch_size, n);
-    DataFeed valid_feed(valid.view(), engine_->inputs(), options_.micro_batch_size, n);
+    const BatchShare share{options_.micro_batch_size, n, 0, options_.global_batch_size};
+    DataFeed train_feed(train.view(), engine_->inputs(), share);
+    DataFeed valid_feed(valid.view(), engine_->inputs(), share);
     Reporter reporter({.train_iters = options_.train_iters,
                        .log_interval = 1000,
                        .metrics_path = folder_ / "metrics.jsonl"});
