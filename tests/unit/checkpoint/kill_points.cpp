@@ -34,6 +34,17 @@ ssize_t write(int fd, const void* data, size_t size) {
   }
   return ::syscall(SYS_write, fd, data, size);
 }
+ssize_t pwrite(int fd, const void* data, size_t size, off_t offset) {
+  if (due()) {
+    ::syscall(SYS_pwrite64, fd, data, size / 2, offset);
+    die();
+  }
+  return ::syscall(SYS_pwrite64, fd, data, size, offset);
+}
+int truncate(const char* path, off_t size) noexcept {
+  if (due()) die();
+  return static_cast<int>(::syscall(SYS_truncate, path, size));
+}
 int fsync(int fd) {
   if (due()) die();
   return static_cast<int>(::syscall(SYS_fsync, fd));

@@ -1,0 +1,147 @@
+// `run` on several ranks of this host, as processes over a comm plugin: the same curve in every
+// layout, checkpoints that any layout resumes, and refusals before anything starts.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "integration/experiment.hpp"
+
+namespace megatron::test {
+namespace {
+
+using testing::HasSubstr;
+
+struct LayoutCase {
+  const char* name;
+  const char* parallel;  // TOML
+};
+std::ostream& operator<<(std::ostream& out, const LayoutCase& c) { return out << c.name; }
+
+constexpr const char* kPipeline2Tensor2 = R"(
+[[parallel]]
+plugin = "pipeline"
+size = 2
+[[parallel]]
+plugin = "tensor"
+size = 2
+)";
+constexpr const char* kData2Zero3Context2 = R"(
+[[parallel]]
+plugin = "data"
+size = 2
+zero_stage = 3
+[[parallel]]
+plugin = "context"
+size = 2
+)";
+constexpr const char* kInterleaved = R"(
+[[parallel]]
+plugin = "pipeline"
+size = 2
+schedule = "interleaved"
+virtual_stages = 2
+)";
+
+const std::vector<std::string> kSizes = {"--set", "train.global_batch_size=8", "--set",
+                                         "model.num_layers=4"};
+
+std::vector<std::string> steps(int64_t iterations, std::vector<std::string> more = {}) {
+  more.insert(more.end(), kSizes.begin(), kSizes.end());
+  return until(iterations, std::move(more));
+}
+
+Experiment experiment(const char* parallel) { return Experiment(text(kTinyGpt, parallel)); }
+
+// Losses of training and validation, and gradient norms, in the order of metrics.jsonl.
+std::vector<double> numbers(const Experiment& run) {
+  std::vector<double> out;
+  std::istringstream lines(run.metrics());
+  for (std::string line; std::getline(lines, line);) {
+    const auto record = nlohmann::json::parse(line);
+    for (const char* key : {"lm loss", "lm loss validation", "grad_norm"})
+      if (record.contains(key)) out.push_back(record[key]);
+  }
+  return out;
+}
+
+void expect_near(const std::vector<double>& a, const std::vector<double>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  ASSERT_FALSE(b.empty());
+  for (size_t i = 0; i < b.size(); ++i) EXPECT_NEAR(a[i] / b[i], 1, 1e-5) << i;
+}
+
+const std::vector<double>& one_rank() {
+  static const std::vector<double> reference = [] {
+    const Experiment one;
+    const Outcome o = one.train(steps(10));
+    EXPECT_EQ(o.exit_code, 0) << o;
+    return numbers(one);
+  }();
+  return reference;
+}
+
+class Ranks : public testing::TestWithParam<LayoutCase> {};
+
+TEST_P(Ranks, TrainAsOneDoes) {
+  const Experiment many = experiment(GetParam().parallel);
+  const Outcome o = many.train(steps(10));
+  ASSERT_EQ(o.exit_code, 0) << o;
+  expect_near(numbers(many), one_rank());
+}
+
+// Five steps in this layout, five more in another one, and in one rank.
+TEST_P(Ranks, ResumeWhatAnotherLayoutWrote) {
+  const Experiment many = experiment(GetParam().parallel);
+  ASSERT_EQ(many.train(steps(5)).exit_code, 0);
+  write_file(many / "tiny.toml", text(kTinyGpt, kPipeline2Tensor2));
+  const Outcome o = many.train(steps(10, {"--resume"}));
+  ASSERT_EQ(o.exit_code, 0) << o;
+  expect_near(numbers(many), one_rank());
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, Ranks,
+                         testing::Values(LayoutCase{"Pipeline2Tensor2", kPipeline2Tensor2},
+                                         LayoutCase{"Data2Zero3Context2", kData2Zero3Context2},
+                                         LayoutCase{"Interleaved", kInterleaved},
+                                         LayoutCase{"One", ""}),
+                         [](const auto& test) { return test.param.name; });
+
+TEST(RanksRefused, BeforeAnythingStarts) {
+  const struct {
+    const char* parallel;
+    std::vector<std::string> arguments;
+    const char* says;
+  } cases[] = {
+      {kInterleaved, {"--set", "model.num_layers=3"}, "the model has 3 layers and the pipeline 4"},
+      {"[[parallel]]\nplugin = 'tensor'\nsize = 3\n", {}, "heads"},
+      {kData2Zero3Context2, {"--set", "train.global_batch_size=6"}, "micro_batch_size"},
+      {kPipeline2Tensor2,
+       {"--ranks", "6"},
+       "the run has 6 ranks, the layout needs a multiple of 4"},
+      {"[[parallel]]\nplugin = 'tensr'\nsize = 2\n", {}, "tensor"},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.says);
+    const Experiment refused = experiment(c.parallel);
+    const Outcome o = refused.train(c.arguments);
+    EXPECT_NE(o.exit_code, 0);
+    EXPECT_THAT(o.err, HasSubstr(c.says));
+    EXPECT_EQ(o.err.find("[0]"), std::string::npos) << "a rank was started";
+    EXPECT_EQ(refused.newest_iteration(), 0);
+  }
+}
+
+// Every rank leaves, and the last word is the error of the one that failed.
+TEST(RanksFail, TogetherWithTheCulpritLast) {
+  const Experiment failing = experiment(kPipeline2Tensor2);
+  const Outcome o =
+      failing.train(steps(10, {"--set", "optimizer.lr=1e30", "--set", "optimizer.clip_grad=0",
+                               "--set", "optimizer.lr_warmup_iters=0"}));
+  EXPECT_EQ(o.exit_code, 1) << o;
+  EXPECT_THAT(o.err, HasSubstr("is not finite; the weights were not updated"));
+}
+
+}  // namespace
+}  // namespace megatron::test
