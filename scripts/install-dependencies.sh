@@ -11,7 +11,10 @@ packages=(
   libgmock-dev libgtest-dev # tests
   libhwy-dev              # SIMD with run-time dispatch
   libpcre2-dev            # tests of the GPT-2 pre-tokenizer
+  libgloo-dev             # bench/comm: a contestant
+  libopenmpi-dev openmpi-bin # the plugin comm/mpi, its tests, bench/comm
   libtomlplusplus-dev     # manifests
+  libucx-dev              # the plugin comm/ucx
   libutf8proc-dev         # Unicode classes
   libxxhash-dev           # checksums
   nlohmann-json3-dev      # JSON

@@ -116,7 +116,8 @@ void compare(const Settings& s, uint32_t rank, uint32_t ranks,
           static_cast<double>(bytes) * share * (kind == Kind::all_reduce ? 2.0 : 1.0);
       fmt::print("| {} |", size_text(bytes));
       for (const double x : t) fmt::print(" {:.1f} ({:.2f}) |", x * 1e6, moved / x / 1e9);
-      for (size_t i = 2; i < t.size(); ++i) fmt::print(" {:.1f} | {:.1f} |", t[i] / t[0], t[i] / t[1]);
+      for (size_t i = 2; i < t.size(); ++i)
+        fmt::print(" {:.1f} | {:.1f} |", t[i] / t[0], t[i] / t[1]);
       fmt::print("\n");
       std::fflush(stdout);
     }

@@ -1,4 +1,5 @@
-// The libraries that are compared, each as one function: a collective over all ranks on f32, summed.
+// The libraries that are compared, each as one function: a collective over all ranks on f32,
+// summed.
 #pragma once
 
 #include <cstdint>

@@ -16,8 +16,8 @@ Contestant gloo_contestant(uint32_t rank, uint32_t ranks, const std::string& fol
   where.hostname = "127.0.0.1";
   auto device = gloo::transport::tcp::CreateDevice(where);
   gloo::rendezvous::FileStore store(folder);
-  auto context = std::make_shared<gloo::rendezvous::Context>(static_cast<int>(rank),
-                                                             static_cast<int>(ranks));
+  auto context =
+      std::make_shared<gloo::rendezvous::Context>(static_cast<int>(rank), static_cast<int>(ranks));
   context->connectFullMesh(store, device);
   auto x = std::make_shared<std::vector<float>>(max_elements);
   return {"Gloo", [=](Kind kind, uint64_t elements) -> std::function<void()> {

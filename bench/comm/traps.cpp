@@ -21,7 +21,8 @@ using namespace std::chrono_literals;
 class Table {
  public:
   explicit Table(uint32_t rank) : rank_(rank) {
-    if (rank == 0) fmt::print("\n| trap | without it, us | with it, us | ratio |\n|---|---|---|---|\n");
+    if (rank == 0)
+      fmt::print("\n| trap | without it, us | with it, us | ratio |\n|---|---|---|---|\n");
   }
   void row(const std::string& name, double without, double with) const {
     if (rank_ == 0)

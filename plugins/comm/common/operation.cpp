@@ -13,10 +13,14 @@ struct KindRow {
   std::string_view name;
 };
 constexpr KindRow kKinds[] = {
-    {MGT_ALL_REDUCE, "all_reduce"},   {MGT_REDUCE_SCATTER, "reduce_scatter"},
-    {MGT_ALL_GATHER, "all_gather"},   {MGT_ALL_TO_ALL, "all_to_all"},
-    {MGT_ALL_TO_ALL_V, "all_to_all_v"}, {MGT_BROADCAST, "broadcast"},
-    {MGT_SEND, "send"},               {MGT_RECV, "recv"},
+    {MGT_ALL_REDUCE, "all_reduce"},
+    {MGT_REDUCE_SCATTER, "reduce_scatter"},
+    {MGT_ALL_GATHER, "all_gather"},
+    {MGT_ALL_TO_ALL, "all_to_all"},
+    {MGT_ALL_TO_ALL_V, "all_to_all_v"},
+    {MGT_BROADCAST, "broadcast"},
+    {MGT_SEND, "send"},
+    {MGT_RECV, "recv"},
     {MGT_BARRIER, "barrier"},
 };
 
@@ -42,10 +46,19 @@ std::string_view kind_name(mgt_collective_kind kind) {
 Result<Operation> make_operation(const mgt_collective& c, std::string_view group, uint32_t ranks,
                                  uint32_t rank, std::chrono::milliseconds default_timeout,
                                  Clock::time_point now) {
-  Operation o{c.kind, c.dtype, 0,  (c.flags & MGT_COLLECTIVE_ORDERED) != 0,
-              c.peer, c.tag,   c.count, dtype_size(static_cast<DType>(c.dtype)),
-              static_cast<const std::byte*>(c.send), static_cast<std::byte*>(c.recv),
-              {},     {},      std::string(from_abi(c.name)),
+  Operation o{c.kind,
+              c.dtype,
+              0,
+              (c.flags & MGT_COLLECTIVE_ORDERED) != 0,
+              c.peer,
+              c.tag,
+              c.count,
+              dtype_size(static_cast<DType>(c.dtype)),
+              static_cast<const std::byte*>(c.send),
+              static_cast<std::byte*>(c.recv),
+              {},
+              {},
+              std::string(from_abi(c.name)),
               c.timeout_ms > 0 ? std::chrono::milliseconds(c.timeout_ms) : default_timeout,
               {}};
   o.deadline = now + o.timeout;
@@ -75,8 +88,7 @@ Result<Operation> make_operation(const mgt_collective& c, std::string_view group
       return refuse(o, group, text("reduction ", c.reduce, " is unknown"));
     }
     if (!can_reduce({c.dtype, c.dtype, c.reduce, o.ordered})) {
-      return refuse(o, group,
-                    text(dtype_name(static_cast<DType>(c.dtype)), " cannot be added up"));
+      return refuse(o, group, text(dtype_name(static_cast<DType>(c.dtype)), " cannot be added up"));
     }
   }
   uint64_t sends = c.count, receives = c.count;
@@ -147,13 +159,14 @@ std::string seconds_text(std::chrono::milliseconds time) {
 }
 
 Status deadline_report(const Operation& o, std::string_view group, uint32_t reporting_rank,
-                       const std::vector<uint32_t>& arrived,
-                       const std::vector<uint32_t>& missing) {
-  std::string cause = text("arrived: ", rank_list(arrived), "; did not arrive: ", rank_list(missing));
+                       const std::vector<uint32_t>& arrived, const std::vector<uint32_t>& missing) {
+  std::string cause =
+      text("arrived: ", rank_list(arrived), "; did not arrive: ", rank_list(missing));
   std::string action = text("look at what ", missing.size() == 1 ? "that rank" : "those ranks",
                             " did last; a slow step needs a longer `timeout`");
   if (missing.empty()) {
-    cause = text("arrived: ", rank_list(arrived), "; all arrived, but the data did not come through");
+    cause =
+        text("arrived: ", rank_list(arrived), "; all arrived, but the data did not come through");
     action = "look for a stopped process or a slow network; a slow step needs a longer `timeout`";
   }
   return Status::error(Code::deadline_exceeded,

@@ -16,20 +16,20 @@ namespace megatron::comm {
 using Clock = std::chrono::steady_clock;
 
 struct Operation {
-  mgt_collective_kind kind;
-  mgt_dtype dtype;
-  mgt_reduce_op reduce;  // 0 where nothing is reduced
-  bool ordered;
-  uint32_t peer;
-  uint64_t tag;
-  uint64_t count;
-  size_t element_size;
-  const std::byte* send;
-  std::byte* recv;
+  mgt_collective_kind kind = 0;
+  mgt_dtype dtype = 0;
+  mgt_reduce_op reduce = 0;  // 0 where nothing is reduced
+  bool ordered = false;
+  uint32_t peer = 0;
+  uint64_t tag = 0;
+  uint64_t count = 0;
+  size_t element_size = 0;
+  const std::byte* send = nullptr;
+  std::byte* recv = nullptr;
   std::vector<uint64_t> send_counts, recv_counts;  // of MGT_ALL_TO_ALL_V
   std::string name;
-  std::chrono::milliseconds timeout;
-  Clock::time_point deadline;
+  std::chrono::milliseconds timeout{};
+  Clock::time_point deadline{};
 
   bool point_to_point() const { return kind == MGT_SEND || kind == MGT_RECV; }
   bool reduces() const { return kind == MGT_ALL_REDUCE || kind == MGT_REDUCE_SCATTER; }
@@ -58,7 +58,6 @@ std::string seconds_text(std::chrono::milliseconds time);
 // DEADLINE_EXCEEDED with who arrived and who did not (ranks of the world).
 Status deadline_report(const Operation& operation, std::string_view group, uint32_t reporting_rank,
                        const std::vector<uint32_t>& arrived, const std::vector<uint32_t>& missing);
-
 
 // FAILED_PRECONDITION: two ranks (of the world) are at different collectives of one group.
 Status mismatch_report(uint32_t rank, std::string_view ours, uint32_t other_rank,

@@ -81,18 +81,18 @@ class Request final : public CommRequest {
 
 std::unique_ptr<CommRequest> MpiGroup::start(std::span<const mgt_collective> operations) {
   if (progress_.failed()) {
-    throw StatusError(Status::error(
-        Code::failed_precondition,
-        text("group '", name_, "' is unusable since a former operation failed"),
-        "MPI does not recover from a failure", "end the run, or start it again"));
+    throw StatusError(
+        Status::error(Code::failed_precondition,
+                      text("group '", name_, "' is unusable since a former operation failed"),
+                      "MPI does not recover from a failure", "end the run, or start it again"));
   }
   const auto now = comm::Clock::now();
   const auto n = static_cast<uint32_t>(ranks_.size());
   auto unit = std::make_shared<Unit>();
   unit->group = this;
   for (const auto& c : operations) {
-    auto& item = unit->items.emplace_back(
-        Unit::Item{value_or_throw(comm::make_operation(c, name_, n, self_, timeout_, now)), nullptr});
+    auto& item = unit->items.emplace_back(Unit::Item{
+        value_or_throw(comm::make_operation(c, name_, n, self_, timeout_, now)), nullptr});
     item.run = std::make_unique<MpiOperation>(item.operation, communicator_, n, self_);
   }
   progress_.locked([&] {
@@ -144,8 +144,8 @@ void* MpiCommunicator::allocate(uint64_t bytes) {
 }
 void MpiCommunicator::free(void* memory) noexcept { std::free(memory); }
 
-// MPI does not say who is missing. So a rank whose operation takes long says in the store that it is
-// there, and which one it means; the report reads what the others said.
+// MPI does not say who is missing. So a rank whose operation takes long says in the store that it
+// is there, and which one it means; the report reads what the others said.
 Status MpiCommunicator::look_at(Unit& unit) {
   const auto& group = *static_cast<const MpiGroup*>(unit.group);
   const auto now = comm::Clock::now();

@@ -49,8 +49,7 @@ Status MpiOperation::start() {
     largest *= n_;
   for (const uint64_t c : o_.send_counts) largest += c;
   if (largest > kMaxCount) {
-    return Status::error(Code::unimplemented,
-                         text(comm::title(o_), " has ", largest, " elements"),
+    return Status::error(Code::unimplemented, text(comm::title(o_), " has ", largest, " elements"),
                          text("MPI counts no further than ", kMaxCount),
                          "split the operation, or choose `[comm] plugin = \"ucx\"`");
   }
@@ -85,7 +84,8 @@ Status MpiOperation::start() {
       int at[2] = {0, 0};
       for (uint32_t i = 0; i < n_; ++i) {
         for (const int side : {0, 1}) {
-          counts_[side].push_back(static_cast<int>((side == 0 ? o_.send_counts : o_.recv_counts)[i]));
+          counts_[side].push_back(
+              static_cast<int>((side == 0 ? o_.send_counts : o_.recv_counts)[i]));
           displacements_[side].push_back(at[side]);
           at[side] += counts_[side].back();
         }
@@ -135,9 +135,9 @@ Status MpiOperation::start_exchange() {
     displacements_[1].push_back(own_count * static_cast<int>(i));
   }
   stage_ = Stage::exchange;
-  const int code = MPI_Ialltoallv(o_.send, counts_[0].data(), displacements_[0].data(), type(),
-                                  shares_.data(), counts_[1].data(), displacements_[1].data(),
-                                  type(), communicator_, &request_);
+  const int code =
+      MPI_Ialltoallv(o_.send, counts_[0].data(), displacements_[0].data(), type(), shares_.data(),
+                     counts_[1].data(), displacements_[1].data(), type(), communicator_, &request_);
   return code == MPI_SUCCESS ? Status() : mpi_error(text(comm::title(o_), " does not start"), code);
 }
 
@@ -153,9 +153,8 @@ void MpiOperation::reduce_share() {
 
 Status MpiOperation::start_gather() {
   stage_ = Stage::gather;
-  const int code =
-      MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, o_.recv, counts_[0].data(),
-                      displacements_[0].data(), type(), communicator_, &request_);
+  const int code = MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, o_.recv, counts_[0].data(),
+                                   displacements_[0].data(), type(), communicator_, &request_);
   return code == MPI_SUCCESS ? Status() : mpi_error(text(comm::title(o_), " does not start"), code);
 }
 

@@ -54,7 +54,8 @@ void Progress::test_all() {
     for (const auto& unit : units_) {
       if (unit->done) continue;
       if (!abort_reason_.empty()) {
-        end(*unit, Status::error(Code::aborted, "communication over MPI was aborted", abort_reason_));
+        end(*unit,
+            Status::error(Code::aborted, "communication over MPI was aborted", abort_reason_));
       } else if (Status status = late_(*unit); !status.ok()) {
         end(*unit, std::move(status));
       }

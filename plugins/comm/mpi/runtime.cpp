@@ -20,11 +20,10 @@ Status Runtime::start(uint32_t rank, uint32_t world_size) {
   bool launched = false;
   for (const char* v : variables) launched = launched || std::getenv(v) != nullptr;
   if (!launched) {
-    return Status::error(
-        Code::failed_precondition, "the communication plugin 'mpi' cannot start",
-        "this process was not started by mpirun: OMPI_COMM_WORLD_SIZE is not set",
-        "start the run with `mpirun -n RANKS megatron-host run …`, or choose "
-        "`[comm] plugin = \"ucx\"`");
+    return Status::error(Code::failed_precondition, "the communication plugin 'mpi' cannot start",
+                         "this process was not started by mpirun: OMPI_COMM_WORLD_SIZE is not set",
+                         "start the run with `mpirun -n RANKS megatron-host run …`, or choose "
+                         "`[comm] plugin = \"ucx\"`");
   }
   int finalized = 0, initialized = 0, provided = 0;
   MPI_Finalized(&finalized);
@@ -56,8 +55,8 @@ Status Runtime::start(uint32_t rank, uint32_t world_size) {
   MPI_Comm_size(MPI_COMM_WORLD, &mpi_size);
   if (static_cast<uint32_t>(mpi_rank) != rank || static_cast<uint32_t>(mpi_size) != world_size) {
     return Status::error(Code::failed_precondition, "the ranks of mpirun are not those of the run",
-                         text("mpirun says rank ", mpi_rank, " of ", mpi_size, ", the run says rank ",
-                              rank, " of ", world_size),
+                         text("mpirun says rank ", mpi_rank, " of ", mpi_size,
+                              ", the run says rank ", rank, " of ", world_size),
                          "clear RANK and WORLD_SIZE from the environment");
   }
   return {};

@@ -114,9 +114,9 @@ std::unique_ptr<CommGroup> UcxCommunicator::group(std::string_view name,
   const uint32_t serial = groups_++;
   const auto self = std::find(ranks.begin(), ranks.end(), rank_);
   if (self == ranks.end()) {
-    throw StatusError(invalid_argument(
-        text("rank ", rank_, " cannot create group '", name, "'"), "it is not a member",
-        "every rank creates the group that it belongs to"));
+    throw StatusError(invalid_argument(text("rank ", rank_, " cannot create group '", name, "'"),
+                                       "it is not a member",
+                                       "every rank creates the group that it belongs to"));
   }
   std::vector<Team::Member> members;
   for (const uint32_t r : ranks) {
@@ -134,8 +134,8 @@ std::unique_ptr<CommGroup> UcxCommunicator::group(std::string_view name,
     for (auto& m : members) {
       if (m.rank == rank_) continue;
       auto fd = value_or_throw(peers_.receive(m.local, message, deadline()));
-      m.memory = value_or_throw(
-          SharedMemory::map(std::move(fd), bytes, SharedMemory::Pages::lazily));
+      m.memory =
+          value_or_throw(SharedMemory::map(std::move(fd), bytes, SharedMemory::Pages::lazily));
       m.memory.close_descriptor();
     }
   });
@@ -146,11 +146,14 @@ std::unique_ptr<CommGroup> UcxCommunicator::group(std::string_view name,
   const auto position = static_cast<uint32_t>(self - ranks.begin());
   std::vector<std::string> identities;
   for (const uint32_t r : ranks) identities.push_back(identities_[r]);
-  return std::make_unique<Group>(
-      *engine_, segments_, network_.get(), open_groups_,
-      Group::Settings{std::string(name), {ranks.begin(), ranks.end()}, position, timeout_, serial,
-                      HostMap::make(identities, position)},
-      std::move(members));
+  return std::make_unique<Group>(*engine_, segments_, network_.get(), open_groups_,
+                                 Group::Settings{std::string(name),
+                                                 {ranks.begin(), ranks.end()},
+                                                 position,
+                                                 timeout_,
+                                                 serial,
+                                                 HostMap::make(identities, position)},
+                                 std::move(members));
 }
 
 void* UcxCommunicator::allocate(uint64_t bytes) {
@@ -158,8 +161,8 @@ void* UcxCommunicator::allocate(uint64_t bytes) {
   const uint64_t size = std::max<uint64_t>(bytes, 1);
   std::vector<SharedMemory> parts(local_.size());
   auto& own = parts[local_self_];
-  own = value_or_throw(
-      SharedMemory::create("megatron-comm-segment", size, SharedMemory::Pages::now));
+  own =
+      value_or_throw(SharedMemory::create("megatron-comm-segment", size, SharedMemory::Pages::now));
   const PeerMessage message{PeerMessage::segment, serial, size, 0};
   return engine_->locked([&] {
     for (uint32_t i = 0; i < parts.size(); ++i) {
@@ -168,8 +171,7 @@ void* UcxCommunicator::allocate(uint64_t bytes) {
     for (uint32_t i = 0; i < parts.size(); ++i) {
       if (i == local_self_) continue;
       auto fd = value_or_throw(peers_.receive(i, message, deadline()));
-      parts[i] =
-          value_or_throw(SharedMemory::map(std::move(fd), size, SharedMemory::Pages::now));
+      parts[i] = value_or_throw(SharedMemory::map(std::move(fd), size, SharedMemory::Pages::now));
       parts[i].close_descriptor();
     }
     own.close_descriptor();

@@ -210,8 +210,8 @@ void Engine::wait(const std::atomic<bool>& done) {
 void Engine::sleep(std::unique_lock<std::mutex>& lock) {
   auto& sleepers = peers_[self_].sleepers()->count;
   sleepers.fetch_add(1);
-  // Pairs with the fence between a peer's publishing and its look at `sleepers`: either it sees that
-  // this rank sleeps, or this rank sees what it published.
+  // Pairs with the fence between a peer's publishing and its look at `sleepers`: either it sees
+  // that this rank sleeps, or this rank sees what it published.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (!progress() && !aborted_ && (network_ == nullptr || network_->arm())) {
     auto deadline = Clock::time_point::max();
@@ -222,9 +222,9 @@ void Engine::sleep(std::unique_lock<std::mutex>& lock) {
         std::min(deadline - Clock::now(), Clock::duration(std::chrono::seconds(1))));
     lock.unlock();
     epoll_event events[8];
-    const int n = ::epoll_wait(
-        events_.get(), events, 8,
-        static_cast<int>(std::clamp<int64_t>(left.count() + 1, 0, kLongestSleepMs)));
+    const int n =
+        ::epoll_wait(events_.get(), events, 8,
+                     static_cast<int>(std::clamp<int64_t>(left.count() + 1, 0, kLongestSleepMs)));
     lock.lock();
     for (int i = 0; i < n; ++i) {
       if (events[i].data.u64 == kBell) {
@@ -267,9 +267,9 @@ void Engine::nap(int timeout_ms) {
 }
 
 // States: dormant (no time limit) -> after a start: napping -> drives what was left pending ->
-// napping … -> dormant. In a program that waits right after it starts, there is nothing to drive, and
-// looking at the wrong moment would only disturb: work is taken up when nobody waited since the last
-// look, or nothing was started.
+// napping … -> dormant. In a program that waits right after it starts, there is nothing to drive,
+// and looking at the wrong moment would only disturb: work is taken up when nobody waited since the
+// last look, or nothing was started.
 void Engine::run() {
   ::prctl(PR_SET_NAME, "megatron-comm");
   int nap_ms = kShortNapMs, idle_naps = 0;

@@ -1,6 +1,6 @@
-// Drives what is under way: by the thread that waits, or else by a progress thread. A waiting thread
-// spins for a bounded time and then sleeps until a peer rings, the network has something, a peer's
-// process ends, or a deadline passes.
+// Drives what is under way: by the thread that waits, or else by a progress thread. A waiting
+// thread spins for a bounded time and then sleeps until a peer rings, the network has something, a
+// peer's process ends, or a deadline passes.
 #pragma once
 
 #include <atomic>
@@ -39,7 +39,8 @@ class Engine {
  public:
   struct Options {
     std::chrono::microseconds spin;
-    bool oversubscribed;  // more local ranks than processors: spinning would keep a peer from running
+    bool oversubscribed;  // more local ranks than processors: spinning would keep a peer from
+                          // running
   };
   // `peers` are connected; exchanges the doorbells with them. `network` may be null.
   static Status create(Options options, const std::vector<LocalAddress>& ranks, uint32_t self,
@@ -56,7 +57,8 @@ class Engine {
     const std::unique_lock lock = acquire();
     return body();
   }
-  // With the lock held, after something was started: the progress thread will look at it, if nobody waits for it soon.
+  // With the lock held, after something was started: the progress thread will look at it, if nobody
+  // waits for it soon.
   void started();
   // Drives everything until `done`.
   void wait(const std::atomic<bool>& done);
@@ -111,8 +113,8 @@ class Engine {
   void sleep(std::unique_lock<std::mutex>& lock);
   void peer_hung_up(uint32_t peer);
   void give_way(std::unique_lock<std::mutex>& lock);
-  void run();             // the progress thread
-  void drive_pending();   // its work
+  void run();            // the progress thread
+  void drive_pending();  // its work
   void nap(int timeout_ms);
 
   Options options_;

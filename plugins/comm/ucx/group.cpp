@@ -25,8 +25,8 @@ class Request final : public CommRequest {
 
 }  // namespace
 
-Group::Group(Engine& engine, const Segments& segments, Network* network,
-             std::vector<Group*>& open, Settings settings, std::vector<Team::Member> local)
+Group::Group(Engine& engine, const Segments& segments, Network* network, std::vector<Group*>& open,
+             Settings settings, std::vector<Team::Member> local)
     : engine_(engine),
       settings_(std::move(settings)),
       team_(engine, segments, std::move(local), settings_.hosts.own_index),
@@ -51,9 +51,9 @@ std::unique_ptr<CommRequest> Group::start(std::span<const mgt_collective> operat
   auto& checked = checked_;
   checked.clear();
   for (const auto& o : operations) {
-    checked.push_back(value_or_throw(comm::make_operation(
-        o, settings_.name, static_cast<uint32_t>(settings_.ranks.size()), settings_.self,
-        settings_.timeout, now)));
+    checked.push_back(value_or_throw(
+        comm::make_operation(o, settings_.name, static_cast<uint32_t>(settings_.ranks.size()),
+                             settings_.self, settings_.timeout, now)));
   }
   auto unit = std::make_shared<Unit>();
   unit->open = checked.size();
@@ -138,8 +138,7 @@ Result<bool> Group::step_collectives() {
   auto stepped = front.run->step();
   if (!stepped.ok()) {
     if (!spread()) return stepped.status();
-    return lost(stepped.status(), front.operation,
-                front.spread->lost_rank());
+    return lost(stepped.status(), front.operation, front.spread->lost_rank());
   }
   if (front.run->finished()) {
     complete(*front.unit);
@@ -184,9 +183,9 @@ void Group::fail(Status status, bool tell_others) {
     team_.ring_all();
     for (uint32_t p = 0; network_ != nullptr && p < settings_.ranks.size(); ++p) {
       if (messenger_.is_local(p)) continue;
-      network_->control(settings_.ranks[p], {Control::failure, settings_.serial, 0,
-                                             static_cast<uint32_t>(status.code()), 0,
-                                             std::string(status.message())});
+      network_->control(settings_.ranks[p],
+                        {Control::failure, settings_.serial, 0,
+                         static_cast<uint32_t>(status.code()), 0, std::string(status.message())});
     }
   }
   const auto end = [&](Unit& unit) {
@@ -334,8 +333,8 @@ Status Group::gone_report(const comm::Operation& operation) const {
 void Group::abort(const std::string& reason) {
   if (!failure_.ok()) return;
   fail(Status::error(Code::aborted,
-                     text("rank ", settings_.ranks[settings_.self],
-                          ": communication of group '", settings_.name, "' was aborted"),
+                     text("rank ", settings_.ranks[settings_.self], ": communication of group '",
+                          settings_.name, "' was aborted"),
                      reason),
        false);
 }

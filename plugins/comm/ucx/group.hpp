@@ -89,7 +89,7 @@ class Group final : public CommGroup, private Work {
   std::deque<std::unique_ptr<Collective>> collectives_;
   std::vector<std::unique_ptr<Collective>> spare_;  // a small operation must not pay for memory
   std::vector<comm::Operation> checked_;            // of the call of start() that is under way
-  size_t posted_ = 0;  // of collectives_, from the front: announced
+  size_t posted_ = 0;                               // of collectives_, from the front: announced
   std::vector<std::unique_ptr<Transfer>> transfers_;
   Network* network_;  // null when all members share a host
   Messenger messenger_;

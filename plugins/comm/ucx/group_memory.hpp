@@ -12,11 +12,11 @@
 
 namespace megatron::ucx {
 
-inline constexpr uint32_t kEntries = 8;                      // collectives that may be announced
-inline constexpr size_t kInlineBytes = 8192;                 // that travel with the announcement …
-inline constexpr size_t kAlwaysInlineBytes = 1024;           // … even when others can read the buffer
-inline constexpr size_t kStageBytes = size_t{256} << 10;     // of each of the two halves
-inline constexpr uint32_t kCells = 16;                       // messages in a channel
+inline constexpr uint32_t kEntries = 8;             // collectives that may be announced
+inline constexpr size_t kInlineBytes = 8192;        // that travel with the announcement …
+inline constexpr size_t kAlwaysInlineBytes = 1024;  // … even when others can read the buffer
+inline constexpr size_t kStageBytes = size_t{256} << 10;  // of each of the two halves
+inline constexpr uint32_t kCells = 16;                    // messages in a channel
 inline constexpr size_t kCellBytes = size_t{16} << 10;
 
 struct alignas(64) Counter {
@@ -91,9 +91,7 @@ class GroupMemory {
   explicit GroupMemory(std::byte* data) : data_(data) {}
   Progress& progress() const { return *at<Progress>(0); }
   Failure& failure() const { return *at<Failure>(kFailure); }
-  Entry& entry(uint64_t sequence) const {
-    return at<Entry>(kEntriesAt)[sequence % kEntries];
-  }
+  Entry& entry(uint64_t sequence) const { return at<Entry>(kEntriesAt)[sequence % kEntries]; }
   std::byte* stage(uint64_t round) const { return data_ + kStage + round % 2 * kStageBytes; }
   Cell& cell(uint32_t to, uint64_t number) const {
     return at<Cell>(kChannels + to * round_up(kCells * sizeof(Cell)))[number % kCells];

@@ -195,7 +195,8 @@ Result<FileDescriptor> LocalPeers::receive(uint32_t index, const PeerMessage& ex
                expected.kind == PeerMessage::group ? "create group" : "allocate memory", " number ",
                expected.serial),
           text("rank ", rank_, " waited for it until the time was up"),
-          "look at the output of that rank; every rank must create the same groups and allocations");
+          "look at the output of that rank; every rank must create the same groups and "
+          "allocations");
     }
   }
 }

@@ -32,12 +32,11 @@ struct Message {
 // Both sides disagree on the size of a message.
 inline Status size_mismatch(const Message& recv, uint32_t receiver, uint64_t bytes,
                             uint32_t sender) {
-  return Status::error(
-      Code::failed_precondition,
-      text(comm::title(*recv.operation), ": rank ", sender, " sent ", bytes, " bytes, rank ",
-           receiver, " expects ", recv.bytes),
-      text("both messages have the tag ", recv.key.tag),
-      "every send needs a recv of the same size, in the same order for each tag");
+  return Status::error(Code::failed_precondition,
+                       text(comm::title(*recv.operation), ": rank ", sender, " sent ", bytes,
+                            " bytes, rank ", receiver, " expects ", recv.bytes),
+                       text("both messages have the tag ", recv.key.tag),
+                       "every send needs a recv of the same size, in the same order for each tag");
 }
 
 }  // namespace megatron::ucx

@@ -248,9 +248,9 @@ void Network::start(std::unique_ptr<Sending> sending, Peer& peer) {
     ucp_request_free(request);
   };
   const void* data = message == nullptr ? nullptr : message->send;
-  void* request = ucp_am_send_nbx(peer.endpoint, message == nullptr ? kControl : kData,
-                                  raw->header.data(), raw->header.size(), data,
-                                  message == nullptr ? 0 : message->bytes, &param);
+  void* request =
+      ucp_am_send_nbx(peer.endpoint, message == nullptr ? kControl : kData, raw->header.data(),
+                      raw->header.size(), data, message == nullptr ? 0 : message->bytes, &param);
   if (UCS_PTR_IS_PTR(request)) return;  // the callback ends it
   if (message != nullptr) {
     if (request == nullptr) {
@@ -337,8 +337,8 @@ void Network::fetch(void* descriptor, const Slot& slot, Message* message) {
   Receiving* raw = receiving_.front().get();
   *raw = {this, message, slot.flow.group, slot.flow.peer, receiving_.begin()};
   ucp_request_param_t param{};
-  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
-                       UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+  param.op_attr_mask =
+      UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
   param.user_data = raw;
   param.cb.recv_am = [](void* request, ucs_status_t status, size_t, void* user) {
     auto* r = static_cast<Receiving*>(user);
@@ -357,8 +357,8 @@ void Network::fetch(void* descriptor, const Slot& slot, Message* message) {
   void* request =
       ucp_am_recv_data_nbx(library_->worker, descriptor, message->recv, message->bytes, &param);
   if (!UCS_PTR_IS_ERR(request)) return;
-  message->error = ucx_error(text("a message from rank ", slot.flow.peer, " was lost"),
-                             UCS_PTR_STATUS(request));
+  message->error =
+      ucx_error(text("a message from rank ", slot.flow.peer, " was lost"), UCS_PTR_STATUS(request));
   receiving_.erase(raw->at);
 }
 
@@ -403,8 +403,7 @@ void Network::forget(uint32_t group) {
   std::erase_if(posted_, [&](const auto& p) { return p.first.flow.group == group; });
   std::erase_if(early_, [&](const auto& e) {
     if (e.first.flow.group != group) return false;
-    if (e.second.rendezvous != nullptr)
-      ucp_am_data_release(library_->worker, e.second.rendezvous);
+    if (e.second.rendezvous != nullptr) ucp_am_data_release(library_->worker, e.second.rendezvous);
     return true;
   });
   std::vector<uint32_t> busy;

@@ -13,9 +13,10 @@ constexpr megatron::Option kOptions[] = {
         .at_most(10000),
     megatron::option("transports", MGT_OPTION_STRING, "\"^posix,sysv,cma\"",
                      "between hosts: UCX_TLS, e.g. \"tcp\" or \"rc,ud\"; \"\" leaves it to UCX"),
-    megatron::option("devices", MGT_OPTION_STRING, "\"\"",
-                     "between hosts: UCX_NET_DEVICES, e.g. \"eth0\" or \"mlx5_0:1\"; \"\" leaves it "
-                     "to UCX"),
+    megatron::option(
+        "devices", MGT_OPTION_STRING, "\"\"",
+        "between hosts: UCX_NET_DEVICES, e.g. \"eth0\" or \"mlx5_0:1\"; \"\" leaves it "
+        "to UCX"),
 };
 
 }  // namespace

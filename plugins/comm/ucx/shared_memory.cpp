@@ -50,10 +50,11 @@ Result<SharedMemory> SharedMemory::map(FileDescriptor fd, size_t bytes, Pages pa
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return refused("inspect", bytes, errno);
   if (static_cast<size_t>(info.st_size) < bytes) {
-    return Status::error(Code::data_loss,
-                         text("shared memory of another rank has ", static_cast<int64_t>(info.st_size),
-                              " bytes where ", bytes, " were expected"),
-                         "ranks disagree on a size", "start all ranks with the same manifest");
+    return Status::error(
+        Code::data_loss,
+        text("shared memory of another rank has ", static_cast<int64_t>(info.st_size),
+             " bytes where ", bytes, " were expected"),
+        "ranks disagree on a size", "start all ranks with the same manifest");
   }
   SharedMemory memory;
   memory.size_ = bytes;

@@ -9,6 +9,17 @@ namespace {
 // Of one step, so that other work gets its turn and nobody who starts something has to wait long.
 constexpr uint64_t kPiece = uint64_t{256} << 10;
 constexpr uint64_t kLine = 64;
+constexpr uint64_t kWarmBytes = 2048;
+
+// Fetches a line for writing. Without it the next announcement begins by taking its lines back from
+// the ranks that read them last.
+void prefetch_for_writing(const void* line) {
+#if defined(__x86_64__)
+  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));
+#else
+  __builtin_prefetch(line, 1);
+#endif
+}
 
 }  // namespace
 
@@ -71,8 +82,7 @@ void ShmCollective::write_entry(Entry& entry) const {
     if (send_bytes == 0) entry.send.segment = kNoData;
   }
   const bool needed = o_.kind != MGT_BROADCAST || o_.peer == self_;
-  if (in_payload && needed && send_bytes > 0)
-    comm::copy_bytes(entry.payload, o_.send, send_bytes);
+  if (in_payload && needed && send_bytes > 0) comm::copy_bytes(entry.payload, o_.send, send_bytes);
   auto& d = entry.description;
   d.kind = o_.kind;
   d.dtype = o_.dtype;
@@ -104,11 +114,24 @@ Result<bool> ShmCollective::match() {
     const uint64_t theirs =
         team_.memory(matched_).entry(sequence_).arrival.load(std::memory_order_acquire);
     if (theirs == arrival_) continue;
-    if (number_of(theirs) != number_of(arrival_)) return false;
+    if (number_of(theirs) != number_of(arrival_)) {
+      warm_next_entry();
+      return false;
+    }
     return mismatch(matched_);
   }
   MGT_RETURN_IF_ERROR(choose_path());
   return true;
+}
+
+// While others are awaited, there is time.
+void ShmCollective::warm_next_entry() {
+  if (warmed_) return;
+  warmed_ = true;
+  const Entry& next = team_.own().entry(sequence_ + 1);
+  prefetch_for_writing(&next.arrival);
+  const uint64_t bytes = std::min(inline_bytes(), kWarmBytes);
+  for (uint64_t at = 0; at < bytes; at += kLine) prefetch_for_writing(next.payload + at);
 }
 
 Status ShmCollective::mismatch(uint32_t member) const {
@@ -161,7 +184,7 @@ Status ShmCollective::choose_path() {
     for (uint32_t i = 0; i < n_; ++i) {
       const Entry& entry = team_.memory(i).entry(sequence_);
       p_.sends.push_back(i == self_ ? const_cast<std::byte*>(o_.send)
-                                  : team_.address(i, entry.send));
+                                    : team_.address(i, entry.send));
       p_.recvs.push_back(i == self_ ? o_.recv : team_.address(i, entry.recv));
       const bool elsewhere = entry.send.segment == kNoData || entry.send.segment == 0;
       const bool freed = (p_.sends[i] == nullptr && !elsewhere) ||
@@ -179,8 +202,8 @@ Status ShmCollective::choose_path() {
   base_staged_ = team_.count(Team::staged);
   base_reduced_ = team_.count(Team::reduced);
   base_consumed_ = team_.count(Team::consumed);
-  const bool blocks = o_.kind == MGT_REDUCE_SCATTER || o_.kind == MGT_ALL_TO_ALL ||
-                      o_.kind == MGT_ALL_TO_ALL_V;
+  const bool blocks =
+      o_.kind == MGT_REDUCE_SCATTER || o_.kind == MGT_ALL_TO_ALL || o_.kind == MGT_ALL_TO_ALL_V;
   per_round_ = kStageBytes / (blocks ? n_ : 1) / kLine * kLine / o_.element_size;
   const uint64_t elements = o_.kind == MGT_ALL_TO_ALL_V ? extent : o_.count;
   rounds_ = (elements + per_round_ - 1) / per_round_;
@@ -330,139 +353,6 @@ bool ShmCollective::direct_piece() {
   done_ = 0;
   part_ = (part_ + 1) % n_;
   return part_ != self_;
-}
-
-bool ShmCollective::step_staged() {
-  bool moved = false;
-  // The half of the stage is free when all have consumed what lay there two rounds ago.
-  const uint64_t tick = base_consumed_ + staged_;
-  if (staged_ < rounds_ && (tick < 2 || team_.reached(Team::consumed, tick - 1))) {
-    stage_round(staged_++);
-    team_.publish(Team::staged, base_staged_ + staged_);
-    team_.ring_all();
-    moved = true;
-  }
-  const bool all_reduce = o_.kind == MGT_ALL_REDUCE;
-  if (all_reduce && reduced_ < staged_ &&
-      team_.reached(Team::staged, base_staged_ + reduced_ + 1)) {
-    reduce_round(reduced_++);
-    team_.publish(Team::reduced, base_reduced_ + reduced_);
-    team_.ring_all();
-    moved = true;
-  }
-  if (consumed_ < (all_reduce ? reduced_ : staged_) &&
-      (all_reduce ? team_.reached(Team::reduced, base_reduced_ + consumed_ + 1)
-                  : team_.reached(Team::staged, base_staged_ + consumed_ + 1))) {
-    consume_round(consumed_++);
-    team_.publish(Team::consumed, base_consumed_ + consumed_);
-    team_.ring_all();
-    moved = true;
-  }
-  if (consumed_ == rounds_) {
-    finish();
-    moved = true;
-  }
-  return moved;
-}
-
-void ShmCollective::stage_round(uint64_t round) {
-  std::byte* stage = team_.own().stage(base_staged_ + round);
-  const uint64_t size = o_.element_size;
-  const uint64_t begin = round * per_round_;
-  const auto rest = [&](uint64_t count) { return std::min(count - std::min(begin, count), per_round_); };
-  switch (o_.kind) {
-    case MGT_ALL_REDUCE: {  // without the own share, which nobody else reads
-      const uint64_t count = rest(o_.count);
-      const Range mine = share(count, self_);
-      const std::byte* from = o_.send + begin * size;
-      copy(stage, from, mine.begin * size);
-      copy(stage + mine.end * size, from + mine.end * size, (count - mine.end) * size);
-      break;
-    }
-    case MGT_REDUCE_SCATTER:
-    case MGT_ALL_TO_ALL:
-    case MGT_ALL_TO_ALL_V:
-      for (uint32_t i = 0; i < n_; ++i) {
-        if (i == self_) continue;
-        const bool v = o_.kind == MGT_ALL_TO_ALL_V;
-        const uint64_t first = v ? send_displacement_[i] : i * o_.count;
-        const uint64_t count = rest(v ? o_.send_counts[i] : o_.count);
-        copy(stage + i * per_round_ * size, o_.send + (first + begin) * size, count * size);
-      }
-      break;
-    case MGT_ALL_GATHER:
-      copy(stage, o_.send + begin * size, rest(o_.count) * size);
-      break;
-    default:  // MGT_BROADCAST
-      if (o_.peer == self_) copy(stage, o_.send + begin * size, rest(o_.count) * size);
-      break;
-  }
-}
-
-// The own share of a round: into the own result and, for the others, into the own stage.
-void ShmCollective::reduce_round(uint64_t round) {
-  const uint64_t size = o_.element_size;
-  const uint64_t begin = round * per_round_;
-  const uint64_t count = std::min(o_.count - begin, per_round_);
-  const Range mine = share(count, self_);
-  p_.sources.clear();
-  for (uint32_t i = 0; i < n_; ++i) {
-    p_.sources.push_back(i == self_ ? o_.send + (begin + mine.begin) * size
-                                  : team_.memory(i).stage(base_staged_ + round) + mine.begin * size);
-  }
-  std::byte* const targets[] = {
-      team_.own().stage(base_staged_ + round) + mine.begin * size,
-      o_.recv + (begin + mine.begin) * size};
-  comm::reduce(reduction(), p_.sources, targets, mine.end - mine.begin);
-}
-
-void ShmCollective::consume_round(uint64_t round) {
-  const uint64_t size = o_.element_size;
-  const uint64_t begin = round * per_round_;
-  const uint64_t tick = base_staged_ + round;
-  const auto rest = [&](uint64_t count) { return std::min(count - std::min(begin, count), per_round_); };
-  const uint64_t count = rest(o_.count);
-  p_.sources.clear();
-  for (uint32_t k = 0; k < n_; ++k) {
-    const uint32_t i = o_.kind == MGT_REDUCE_SCATTER ? k : (self_ + k) % n_;
-    const std::byte* stage = team_.memory(i).stage(tick);
-    switch (o_.kind) {
-      case MGT_ALL_REDUCE: {
-        const Range theirs = share(count, i);
-        if (i != self_) {
-          copy(o_.recv + (begin + theirs.begin) * size, stage + theirs.begin * size,
-               (theirs.end - theirs.begin) * size);
-        }
-        break;
-      }
-      case MGT_REDUCE_SCATTER:
-        p_.sources.push_back(i == self_ ? o_.send + block(self_) + begin * size
-                                      : stage + self_ * per_round_ * size);
-        break;
-      case MGT_ALL_TO_ALL:
-        copy(o_.recv + block(i) + begin * size,
-             i == self_ ? o_.send + block(i) + begin * size : stage + self_ * per_round_ * size,
-             count * size);
-        break;
-      case MGT_ALL_TO_ALL_V:
-        copy(o_.recv + (recv_displacement_[i] + begin) * size,
-             i == self_ ? o_.send + (send_displacement_[i] + begin) * size
-                        : stage + self_ * per_round_ * size,
-             rest(o_.recv_counts[i]) * size);
-        break;
-      case MGT_ALL_GATHER:
-        copy(o_.recv + block(i) + begin * size, i == self_ ? o_.send + begin * size : stage,
-             count * size);
-        break;
-      default:  // MGT_BROADCAST
-        if (i == o_.peer && i != self_) copy(o_.recv + begin * size, stage, count * size);
-        break;
-    }
-  }
-  if (o_.kind == MGT_REDUCE_SCATTER) {
-    std::byte* target = o_.recv + begin * size;
-    comm::reduce(reduction(), p_.sources, {&target, 1}, count);
-  }
 }
 
 void ShmCollective::arrivals(std::vector<uint32_t>& arrived, std::vector<uint32_t>& missing) const {

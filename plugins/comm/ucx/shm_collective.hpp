@@ -1,5 +1,5 @@
-// One collective among ranks of one host. Three ways, chosen alike by all ranks from what all of them
-// announced:
+// One collective among ranks of one host. Three ways, chosen alike by all ranks from what all of
+// them announced:
 //  - inline: a small buffer travels with the announcement; one exchange, everybody computes all;
 //  - direct: buffers lie in allocated memory; everybody reads the others' and writes the results in
 //    place, each rank its share;
@@ -34,11 +34,12 @@ class ShmCollective final : public CollectiveRun {
 
   std::byte* send_of(uint32_t member) const { return p_.sends[member]; }
   uint64_t block(uint32_t member) const;  // bytes: where an own block begins in send or recv
-  uint64_t inline_bytes() const;  // of the payload, if it travels inline
+  uint64_t inline_bytes() const;          // of the payload, if it travels inline
   bool fits_inline() const { return inline_bytes() <= kInlineBytes; }
   bool always_inline() const;
   void write_entry(Entry& entry) const;
   Result<bool> match();
+  void warm_next_entry();
   Status mismatch(uint32_t member) const;
   Status choose_path();
   void finish();
@@ -66,15 +67,15 @@ class ShmCollective final : public CollectiveRun {
   const uint64_t sequence_;
   uint64_t arrival_ = 0;  // the word that announces it
   const uint32_t n_, self_;
-  bool posted_ = false, finished_ = false, started_ = false;
+  bool posted_ = false, finished_ = false, started_ = false, warmed_ = false;
   uint32_t matched_ = 0;  // members whose announcements agree
   Path path_ = Path::inline_;
 
   Team::Pointers& p_;  // sends, recvs: of all members, as mapped here; not of staged collectives
   std::vector<uint64_t> send_displacement_, recv_displacement_;  // all_to_all_v, elements
   std::vector<uint64_t> remote_displacement_;  // all_to_all_v: of the block for this rank
-  uint64_t done_ = 0;       // direct: bytes or elements of the current part
-  uint32_t part_ = 0;       // direct: member whose block is being copied
+  uint64_t done_ = 0;                          // direct: bytes or elements of the current part
+  uint32_t part_ = 0;                          // direct: member whose block is being copied
   bool share_done_ = false;
   // Staged: number of rounds, elements of a round, and the counts when it began.
   uint64_t rounds_ = 0, per_round_ = 0;

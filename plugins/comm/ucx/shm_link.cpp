@@ -115,10 +115,11 @@ Result<bool> ShmReceiver::take(const Cell& cell) {
   if (cell.kind == Cell::direct) {
     const std::byte* from = team_.address(from_, cell.source);
     if (from == nullptr) {
-      return Status::error(Code::failed_precondition,
-                           text("a message of rank ", team_.rank(from_), " lies in memory that rank ",
-                                team_.rank(team_.self()), " has freed"),
-                           "allocations are shared", "free them on all ranks at the same point");
+      return Status::error(
+          Code::failed_precondition,
+          text("a message of rank ", team_.rank(from_), " lies in memory that rank ",
+               team_.rank(team_.self()), " has freed"),
+          "allocations are shared", "free them on all ranks at the same point");
     }
     const uint64_t piece = std::min(cell.total - copied_, kPiece);
     comm::copy_bytes(to + copied_, from + copied_, piece);

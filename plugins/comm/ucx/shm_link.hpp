@@ -44,12 +44,12 @@ class ShmReceiver {
     std::vector<std::byte> bytes;
     bool complete = false;
   };
-  
+
   Result<bool> take(const Cell& cell);
 
   Team& team_;
   uint32_t from_;
-  uint64_t next_ = 0;   // cell
+  uint64_t next_ = 0;    // cell
   uint64_t copied_ = 0;  // bytes of a direct message
   std::deque<Message*> wanted_;
   // Where the message that is coming in goes: one of the two.

@@ -37,7 +37,7 @@ class SpreadCollective final : public CollectiveRun {
   uint32_t lost_rank() const { return lost_rank_; }
 
  private:
-  struct Part {  // one message of an exchange
+  struct Part {     // one message of an exchange
     uint32_t peer;  // position in the group
     bool receives;
     const std::byte* send;

@@ -41,8 +41,8 @@ void SpreadCollective::plan_all_reduce() {
   const mgt_dtype dtype = wide ? MGT_DTYPE_F32 : o_.dtype;
   const uint64_t size = wide ? sizeof(float) : size_;
   const auto hosts = c_.hosts.hosts.size();
-  c_.scratch.reserve((wide ? Scratch::rounded(o_.count * size) : 0) +
-                     o_.count * size + hosts * (kOneExchange + 256));
+  c_.scratch.reserve((wide ? Scratch::rounded(o_.count * size) : 0) + o_.count * size +
+                     hosts * (kOneExchange + 256));
   std::byte* work = wide ? c_.scratch.take(o_.count * size) : o_.recv;
   const bool alone = c_.hosts.own().size() == 1;
   if (wide) add_convert(o_.dtype, dtype, o_.send, work, o_.count);

@@ -1,5 +1,5 @@
-// The members of a group on this host, as its collectives see them: their memory, by position in the
-// group.
+// The members of a group on this host, as its collectives see them: their memory, by position in
+// the group.
 #pragma once
 
 #include <vector>
@@ -12,8 +12,8 @@ namespace megatron::ucx {
 class Team {
  public:
   struct Member {
-    uint32_t rank;        // of the world
-    uint32_t local;       // among the ranks of this host
+    uint32_t rank;   // of the world
+    uint32_t local;  // among the ranks of this host
     SharedMemory memory;
   };
   Team(Engine& engine, const Segments& segments, std::vector<Member> members, uint32_t self)
@@ -47,7 +47,9 @@ class Team {
 
   enum Which { finished, direct, staged, reduced, consumed, started, kWhich };
 
-  uint64_t count(Which which) const { return counter(self_, which).load(std::memory_order_relaxed); }
+  uint64_t count(Which which) const {
+    return counter(self_, which).load(std::memory_order_relaxed);
+  }
   // Makes everything written before visible with it. Sleepers are woken by ring_all().
   void publish(Which which, uint64_t value) {
     counter(self_, which).store(value, std::memory_order_release);

@@ -43,8 +43,10 @@ struct Buffers {
 void run_case(const Rank& r, const GroupHandle& g, const Case& c, Buffers b) {
   const uint32_t n = r.size(), me = r.rank();
   const size_t size = dtype_size(static_cast<DType>(c.dtype));
-  const uint64_t sent = c.kind == MGT_REDUCE_SCATTER || c.kind == MGT_ALL_TO_ALL ? n * c.count : c.count;
-  const uint64_t received = c.kind == MGT_ALL_GATHER || c.kind == MGT_ALL_TO_ALL ? n * c.count : c.count;
+  const uint64_t sent =
+      c.kind == MGT_REDUCE_SCATTER || c.kind == MGT_ALL_TO_ALL ? n * c.count : c.count;
+  const uint64_t received =
+      c.kind == MGT_ALL_GATHER || c.kind == MGT_ALL_TO_ALL ? n * c.count : c.count;
   std::byte* send = b.send;
   std::byte* recv = b.recv;
   if (c.in_place) {
@@ -155,8 +157,8 @@ void run_collective_cases(Rank& rank, const GroupHandle& group, CaseLimits limit
             const Case c{kind, dtype, MGT_REDUCE_SUM, count, in_place, allocated, false};
             run_case(rank, group, c, b);
             if (reduces && count < 5000) {
-              run_case(rank, group, {kind, dtype, MGT_REDUCE_MAX, count, in_place, allocated, false},
-                       b);
+              run_case(rank, group,
+                       {kind, dtype, MGT_REDUCE_MAX, count, in_place, allocated, false}, b);
               run_case(rank, group, {kind, dtype, MGT_REDUCE_SUM, count, in_place, allocated, true},
                        b);
             }
@@ -181,8 +183,8 @@ void run_ordered_cases(Rank& rank, const GroupHandle& group) {
     return std::ldexp(1.0f + static_cast<float>((i * 31 + r * 17) % 97) / 97.0f,
                       static_cast<int>((r * 7 + i * 5) % 21) - 10);
   };
-  const std::function<float(uint32_t, uint32_t, uint64_t)> tree = [&](uint32_t first, uint32_t count,
-                                                                      uint64_t i) {
+  const std::function<float(uint32_t, uint32_t, uint64_t)> tree = [&](uint32_t first,
+                                                                      uint32_t count, uint64_t i) {
     if (count == 1) return at(first, i);
     const uint32_t left = std::bit_floor(count - 1);
     return tree(first, left, i) + tree(first + left, count - left, i);

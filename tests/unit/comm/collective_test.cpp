@@ -73,8 +73,8 @@ TEST(Collectives, SumsHaveTheSameBitsEverywhereAndAlways) {
       ASSERT_EQ(std::memcmp(first.data(), x, kCount * sizeof(float)), 0) << repetition;
     }
     std::vector<float> of_all(kCount * r.size());
-    const Status s = group.run(
-        {operation(MGT_ALL_GATHER, MGT_DTYPE_F32, first.data(), of_all.data(), kCount)});
+    const Status s =
+        group.run({operation(MGT_ALL_GATHER, MGT_DTYPE_F32, first.data(), of_all.data(), kCount)});
     ASSERT_TRUE(s.ok()) << s.message();
     for (uint32_t k = 0; k < r.size(); ++k) {
       ASSERT_EQ(std::memcmp(first.data(), of_all.data() + k * kCount, kCount * sizeof(float)), 0);
@@ -111,7 +111,8 @@ TEST(Collectives, RowsAndColumnsOfAMeshAtTheSameTime) {
         a[i] = static_cast<float>(r.rank());
         b[i] = static_cast<float>(r.rank() * 10);
       }
-      auto first = rows.start({operation(MGT_ALL_REDUCE, MGT_DTYPE_F32, a.data(), a.data(), kCount)});
+      auto first =
+          rows.start({operation(MGT_ALL_REDUCE, MGT_DTYPE_F32, a.data(), a.data(), kCount)});
       auto second =
           columns.start({operation(MGT_ALL_REDUCE, MGT_DTYPE_F32, b.data(), b.data(), kCount)});
       ASSERT_TRUE(first.ok() && second.ok());

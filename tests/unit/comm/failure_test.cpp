@@ -87,8 +87,8 @@ TEST_P(Failures, AKilledRankIsNamedAtOnce) {
     }
     std::vector<float> x(50'000);
     const auto start = Clock::now();
-    const Status s = group.run(
-        {operation(MGT_ALL_REDUCE, MGT_DTYPE_F32, x.data(), x.data(), x.size(), "sum")});
+    const Status s =
+        group.run({operation(MGT_ALL_REDUCE, MGT_DTYPE_F32, x.data(), x.data(), x.size(), "sum")});
     EXPECT_EQ(s.code(), Code::unavailable) << s.message();
     EXPECT_THAT(std::string(s.message()), HasSubstr("all_reduce 'sum' of group 'world'"));
     EXPECT_THAT(std::string(s.message()), HasSubstr("rank 1 is gone"));
@@ -201,7 +201,9 @@ TEST(Resources, WaitingLongSleeps) {
     const Status s = group.run({operation(MGT_BARRIER, 0, nullptr, nullptr, 0)});
     ::getrusage(RUSAGE_SELF, &after);
     ASSERT_TRUE(s.ok()) << s.message();
-    const auto us = [](const rusage& u) { return u.ru_utime.tv_usec + u.ru_utime.tv_sec * 1'000'000; };
+    const auto us = [](const rusage& u) {
+      return u.ru_utime.tv_usec + u.ru_utime.tv_sec * 1'000'000;
+    };
     EXPECT_LT(us(after) - us(before), 50'000);
   });
 }
@@ -215,8 +217,9 @@ TEST(Errors, OfTheCallerAreRefusedAtTheStart) {
     const auto refused = group.start({o});
     ASSERT_FALSE(refused.ok());
     EXPECT_EQ(refused.status().code(), Code::invalid_argument);
-    EXPECT_THAT(std::string(refused.status().message()),
-                HasSubstr("send 'far' of group 'world' cannot start\n  peer 2 is not among its 2 ranks"));
+    EXPECT_THAT(
+        std::string(refused.status().message()),
+        HasSubstr("send 'far' of group 'world' cannot start\n  peer 2 is not among its 2 ranks"));
     const auto null = group.start({operation(MGT_ALL_REDUCE, MGT_DTYPE_F32, nullptr, &x, 1, "x")});
     ASSERT_FALSE(null.ok());
     EXPECT_THAT(std::string(null.status().message()), HasSubstr("`send` is null"));

@@ -53,10 +53,10 @@ inline void put(mgt_dtype dtype, void* buffer, uint64_t i, int64_t v) {
 inline bool holds(mgt_dtype dtype, const void* buffer, uint64_t i, int64_t v) {
   unsigned char expected[8] = {};
   put(dtype, expected, 0, v);
-  const size_t size = dtype == MGT_DTYPE_I64                                    ? 8
-                      : dtype == MGT_DTYPE_F32 || dtype == MGT_DTYPE_I32        ? 4
-                      : dtype == MGT_DTYPE_F16 || dtype == MGT_DTYPE_BF16       ? 2
-                                                                                : 1;
+  const size_t size = dtype == MGT_DTYPE_I64                              ? 8
+                      : dtype == MGT_DTYPE_F32 || dtype == MGT_DTYPE_I32  ? 4
+                      : dtype == MGT_DTYPE_F16 || dtype == MGT_DTYPE_BF16 ? 2
+                                                                          : 1;
   return std::memcmp(expected, static_cast<const unsigned char*>(buffer) + i * size, size) == 0;
 }
 

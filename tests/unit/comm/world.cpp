@@ -166,9 +166,8 @@ GroupHandle Rank::group(std::string_view name, std::vector<uint32_t> ranks) cons
     std::iota(ranks.begin(), ranks.end(), 0u);
   }
   void* group = nullptr;
-  const Status status =
-      from_abi(table_->group(self_, to_abi(name), ranks.data(),
-                             static_cast<uint32_t>(ranks.size()), &group));
+  const Status status = from_abi(table_->group(self_, to_abi(name), ranks.data(),
+                                               static_cast<uint32_t>(ranks.size()), &group));
   MGT_CHECK(status.ok(), status.message());
   return {table_, self_, group};
 }
@@ -182,7 +181,8 @@ void* Rank::allocate_bytes(size_t bytes) const {
 
 void Rank::meet(const std::string& where) const {
   const auto key = [&](uint32_t r) { return text("meet/", where, "/", r); };
-  static_cast<void>(from_abi(store_->set(store_->context, to_abi(std::string_view(key(rank_))), "x", 1)));
+  static_cast<void>(
+      from_abi(store_->set(store_->context, to_abi(std::string_view(key(rank_))), "x", 1)));
   for (uint32_t r = 0; r < size_; ++r) {
     char value;
     uint64_t size = 0;

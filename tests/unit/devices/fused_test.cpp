@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
+#include <sstream>
 #include <variant>
 
 #include "elementwise/expression.hpp"
@@ -65,6 +67,14 @@ class OneByOne {
         return o.number;
     }
   }
+  // "{p = 0.1, …}" of the next instruction, as the chain's text has it.
+  std::string attributes() const {
+    std::istringstream chain(c_.desc.string("expr"));
+    std::string instruction;
+    for (size_t i = 0; i <= results_.size(); ++i) std::getline(chain, instruction, ';');
+    const size_t begin = instruction.find('{');
+    return begin == std::string::npos ? "" : instruction.substr(begin);
+  }
   Value apply(const Instruction& in) const {
     std::vector<Value> operands{value(in.a)};
     if (arity(in.op) == 2) operands.push_back(value(in.b));
@@ -90,20 +100,10 @@ class OneByOne {
     if (widest == nullptr) {
       return evaluate(in.op, std::get<double>(operands[0]), std::get<double>(operands.back()), 1);
     }
-    // Sites are kept as hashes; dropout's text is found again in the chain's.
-    std::string attrs;
-    if (in.op == ElementOp::dropout) {
-      const std::string chain = c_.desc.string("expr");
-      size_t at = 0;
-      for (size_t i = 0; i <= results_.size(); ++i)
-        at = chain.find('=', i == 0 ? 0 : chain.find(';', at));
-      at = chain.find('{', at);
-      attrs = chain.substr(at, chain.find('}', at) + 1 - at);
-    }
     for (const auto& row : op_rows()) {
       const auto* name = find_element_op(row.op);
       if (name == nullptr || name->op != in.op) continue;
-      one.desc.attrs["expr"] = text("t0 = ", row.op, "(", args, ") ", attrs, "; out t0");
+      one.desc.attrs["expr"] = text("t0 = ", row.op, "(", args, ") ", attributes(), "; out t0");
     }
     one.desc.scalar_count = one.scalars.size();
     one.desc.outputs = {*widest};
