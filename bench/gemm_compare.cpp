@@ -48,6 +48,7 @@ struct Call {
 struct Library {
   std::string name;
   std::function<void(const Call&)> gemm;
+  std::function<void(int)> set_threads;
 };
 
 template <class F>
@@ -61,7 +62,7 @@ F symbol(void* library, const char* name) {
 }
 
 // Opened rather than linked: OpenBLAS and BLIS define the same names.
-std::vector<Library> load_libraries(int threads) {
+std::vector<Library> load_libraries() {
   std::vector<Library> found;
   const struct {
     const char *name, *path, *set_threads;
@@ -70,36 +71,36 @@ std::vector<Library> load_libraries(int threads) {
   for (const auto& library : cblas) {
     void* handle = *library.path == '\0' ? nullptr : dlopen(library.path, RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) continue;
-    if (std::strcmp(library.name, "BLIS") == 0) {
-      symbol<void (*)(long)>(handle, library.set_threads)(threads);  // its dim_t
-    } else {
-      symbol<void (*)(int)>(handle, library.set_threads)(threads);
+    std::function<void(int)> set_threads = symbol<void (*)(int)>(handle, library.set_threads);
+    if (std::strcmp(library.name, "BLIS") == 0) {  // counts in its dim_t
+      set_threads = symbol<void (*)(int64_t)>(handle, library.set_threads);
     }
     using Gemm = void (*)(int, int, int, int, int, int, float, const float*, int, const float*, int,
                           float, float*, int);
     const auto gemm = symbol<Gemm>(handle, "cblas_sgemm");
-    found.push_back({library.name, [gemm](const Call& q) {
+    found.push_back({library.name,
+                     [gemm](const Call& q) {
                        constexpr int kRowMajor = 101, kAsIs = 111, kTransposed = 112;
                        const auto i = [](int64_t n) { return static_cast<int>(n); };
                        gemm(kRowMajor, q.s.form == GemmForm::tn ? kTransposed : kAsIs,
                             q.s.form == GemmForm::nt ? kTransposed : kAsIs, i(q.s.m), i(q.s.n),
                             i(q.s.k), 1, q.a, i(q.s.lda), q.b, i(q.s.ldb), q.adds ? 1.0f : 0.0f,
                             q.c, i(q.s.ldc));
-                     }});
+                     },
+                     set_threads});
   }
   if (void* handle =
           *MEGATRON_DNNL == '\0' ? nullptr : dlopen(MEGATRON_DNNL, RTLD_NOW | RTLD_LOCAL)) {
-    if (auto* set = dlsym(handle, "omp_set_num_threads")) {
-      reinterpret_cast<void (*)(int)>(set)(threads);
-    }
     using Gemm = int (*)(char, char, int64_t, int64_t, int64_t, float, const float*, int64_t,
                          const float*, int64_t, float, float*, int64_t);
     const auto gemm = symbol<Gemm>(handle, "dnnl_sgemm");
-    found.push_back({"oneDNN", [gemm](const Call& q) {
+    found.push_back({"oneDNN",
+                     [gemm](const Call& q) {
                        gemm(q.s.form == GemmForm::tn ? 'T' : 'N',
                             q.s.form == GemmForm::nt ? 'T' : 'N', q.s.m, q.s.n, q.s.k, 1, q.a,
                             q.s.lda, q.b, q.s.ldb, q.adds ? 1.0f : 0.0f, q.c, q.s.ldc);
-                     }});
+                     },
+                     symbol<void (*)(int)>(handle, "omp_set_num_threads")});
   }
   return found;
 }
@@ -160,6 +161,7 @@ class Comparison {
         plan.run(pool_, call.a, call.b, call.c, 1, call.adds, workspace.data());
       }
     };
+    for (const auto& library : libraries_) library.set_threads(serial ? 1 : options_.threads);
     std::vector<double> ratios;
     for (int round = 0; round < options_.rounds; ++round) {
       rates[0].push_back(rate(s, own));
@@ -281,9 +283,11 @@ int main(int argc, char** argv) {
   setenv("OMP_PROC_BIND", "true", 0);
   setenv("OMP_WAIT_POLICY", "passive", 0);
   setenv("OMP_NUM_THREADS", std::to_string(options->threads).c_str(), 0);
-  // Before the pool pins this thread: OpenMP takes its places from the mask that it finds.
-  const auto libraries = load_libraries(options->threads);
-  auto pool = ThreadPool::create({.workers = static_cast<uint32_t>(options->threads)});
+  // Loaded before the pool moves this thread, as OpenMP takes its places from the mask that it
+  // finds; and after usable_cpus, as it then narrows that mask to one of them.
+  const auto libraries = load_libraries();
+  auto pool =
+      ThreadPool::create({.workers = static_cast<uint32_t>(options->threads), .cpus = cpus});
   if (!pool.ok()) {
     fmt::print(stderr, "{}\n", pool.status().message());
     return 1;

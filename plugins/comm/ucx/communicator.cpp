@@ -127,18 +127,17 @@ std::unique_ptr<CommGroup> UcxCommunicator::group(std::string_view name,
   auto own = value_or_throw(
       SharedMemory::create("megatron-comm-group", bytes, SharedMemory::Pages::lazily));
   const PeerMessage message{PeerMessage::group, serial, bytes, hash_of(name, ranks)};
-  engine_->locked([&] {
-    for (const auto& m : members) {
-      if (m.rank != rank_) throw_if_error(peers_.send(m.local, message, own.descriptor()));
-    }
-    for (auto& m : members) {
-      if (m.rank == rank_) continue;
-      auto fd = value_or_throw(peers_.receive(m.local, message, deadline()));
-      m.memory =
-          value_or_throw(SharedMemory::map(std::move(fd), bytes, SharedMemory::Pages::lazily));
-      m.memory.close_descriptor();
-    }
-  });
+  // Without the engine's lock: a peer may come here only after a collective in which this rank
+  // still has to do its part.
+  for (const auto& m : members) {
+    if (m.rank != rank_) throw_if_error(peers_.send(m.local, message, own.descriptor()));
+  }
+  for (auto& m : members) {
+    if (m.rank == rank_) continue;
+    auto fd = value_or_throw(peers_.receive(m.local, message, deadline()));
+    m.memory = value_or_throw(SharedMemory::map(std::move(fd), bytes, SharedMemory::Pages::lazily));
+    m.memory.close_descriptor();
+  }
   own.close_descriptor();
   for (auto& m : members) {
     if (m.rank == rank_) m.memory = std::move(own);
@@ -164,19 +163,17 @@ void* UcxCommunicator::allocate(uint64_t bytes) {
   own =
       value_or_throw(SharedMemory::create("megatron-comm-segment", size, SharedMemory::Pages::now));
   const PeerMessage message{PeerMessage::segment, serial, size, 0};
-  return engine_->locked([&] {
-    for (uint32_t i = 0; i < parts.size(); ++i) {
-      if (i != local_self_) throw_if_error(peers_.send(i, message, own.descriptor()));
-    }
-    for (uint32_t i = 0; i < parts.size(); ++i) {
-      if (i == local_self_) continue;
-      auto fd = value_or_throw(peers_.receive(i, message, deadline()));
-      parts[i] = value_or_throw(SharedMemory::map(std::move(fd), size, SharedMemory::Pages::now));
-      parts[i].close_descriptor();
-    }
-    own.close_descriptor();
-    return segments_.add(serial, std::move(parts), local_self_);
-  });
+  for (uint32_t i = 0; i < parts.size(); ++i) {
+    if (i != local_self_) throw_if_error(peers_.send(i, message, own.descriptor()));
+  }
+  for (uint32_t i = 0; i < parts.size(); ++i) {
+    if (i == local_self_) continue;
+    auto fd = value_or_throw(peers_.receive(i, message, deadline()));
+    parts[i] = value_or_throw(SharedMemory::map(std::move(fd), size, SharedMemory::Pages::now));
+    parts[i].close_descriptor();
+  }
+  own.close_descriptor();
+  return engine_->locked([&] { return segments_.add(serial, std::move(parts), local_self_); });
 }
 
 void UcxCommunicator::free(void* memory) noexcept {

@@ -171,11 +171,13 @@ void Engine::wait(const std::atomic<bool>& done) {
   if (done.load(std::memory_order_acquire)) return;
   waiters_.fetch_add(1);
   std::unique_lock lock = acquire();
-  uint32_t idle = 0;
+  uint32_t idle = 0, moves = 0;
   Clock::time_point idle_since;
   while (!done.load(std::memory_order_relaxed)) {
     if (progress()) {
       idle = 0;
+      // One stream that moves must not hide another one's deadline.
+      if (++moves % 4096 == 0) inspect();
       give_way(lock);
       continue;
     }

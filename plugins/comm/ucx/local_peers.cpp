@@ -169,6 +169,7 @@ Result<FileDescriptor> LocalPeers::receive(uint32_t index, const PeerMessage& ex
                                            Deadline deadline) {
   Peer& peer = peers_[index];
   for (;;) {
+    std::unique_lock lock(*mutex_);
     for (auto at = peer.inbox.begin(); at != peer.inbox.end(); ++at) {
       if (at->first.kind != expected.kind || at->first.serial != expected.serial) continue;
       if (at->first.bytes != expected.bytes || at->first.hash != expected.hash) {
@@ -188,6 +189,7 @@ Result<FileDescriptor> LocalPeers::receive(uint32_t index, const PeerMessage& ex
     const Status read = read_one(peer);
     if (read.ok()) continue;
     if (read.code() != Code::not_found) return read;
+    lock.unlock();
     if (!wait_readable(peer.socket.get(), deadline)) {
       return Status::error(
           Code::deadline_exceeded,
@@ -202,6 +204,7 @@ Result<FileDescriptor> LocalPeers::receive(uint32_t index, const PeerMessage& ex
 }
 
 bool LocalPeers::said_goodbye(uint32_t index) {
+  const std::lock_guard lock(*mutex_);
   Peer& peer = peers_[index];
   while (!peer.left && read_one(peer).ok()) {
   }

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -27,6 +29,7 @@ struct PeerMessage {
   uint64_t hash;    // of what both sides must agree on
 };
 
+// Thread-safe once connected: the engine looks for goodbyes while the main thread exchanges memory.
 class LocalPeers {
  public:
   using Deadline = std::chrono::steady_clock::time_point;
@@ -60,6 +63,7 @@ class LocalPeers {
   Status read_one(Peer& peer);
 
   uint32_t rank_ = 0;
+  std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();  // of the inboxes
   std::string address_;
   FileDescriptor listener_;
   std::vector<Peer> peers_;

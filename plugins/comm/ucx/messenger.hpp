@@ -18,7 +18,6 @@ class Messenger {
   Messenger(Team& team, const HostMap& hosts, Network* network, uint32_t serial,
             std::vector<uint32_t> ranks)
       : team_(team), hosts_(hosts), network_(network), serial_(serial), ranks_(std::move(ranks)) {}
-  ~Messenger() { forget(); }
   Messenger(const Messenger&) = delete;
   Messenger& operator=(const Messenger&) = delete;
 
@@ -44,6 +43,7 @@ class Messenger {
     }
     return moved;
   }
+  // With the engine's lock held; before the messages go.
   void forget() {
     senders_.clear();
     receivers_.clear();

@@ -130,6 +130,31 @@ TEST(Collectives, RowsAndColumnsOfAMeshAtTheSameTime) {
   });
 }
 
+// Creating a group or memory waits for the others, which may be waiting for this rank's part of
+// what it started before.
+TEST(Collectives, GoOnWhileAGroupIsCreated) {
+  expect_all_pass({.ranks = 2}, [](Rank& r) {
+    const auto group = r.group("world");
+    std::vector<float> x(4'000'000, 1.0f);
+    auto request =
+        group.start({operation(MGT_ALL_REDUCE, MGT_DTYPE_F32, x.data(), x.data(), x.size())});
+    ASSERT_TRUE(request.ok());
+    if (r.rank() == 1) {
+      const Status s = group.wait(*request);
+      ASSERT_TRUE(s.ok()) << s.message();
+    }
+    const auto another = r.group("another");
+    auto* memory = r.allocate<float>(1000);
+    EXPECT_EQ(memory[999], 0.0f);
+    if (r.rank() == 0) {
+      const Status s = group.wait(*request);
+      ASSERT_TRUE(s.ok()) << s.message();
+    }
+    ASSERT_EQ(x, std::vector<float>(x.size(), 2.0f));
+    r.free(memory);
+  });
+}
+
 TEST(Collectives, ManyUnitsUnderWay) {
   expect_all_pass({.ranks = 2}, [](Rank& r) {
     const auto group = r.group("world");

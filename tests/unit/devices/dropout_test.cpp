@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "simd/dropout_factors.hpp"
+#include "unit/devices/instruction_set.hpp"
 #include "unit/devices/pool_host.hpp"
 #include "unit/devices/run_case.hpp"
 
@@ -121,6 +123,32 @@ TEST_P(DropoutTest, SequencesDiffer) {
   const Values got = factors(f32({2, 10, 100}), 0.5);
   EXPECT_FALSE(std::equal(got.begin(), got.begin() + 1000, got.begin() + 1000));
   EXPECT_EQ(Values(got.begin() + 1000, got.end()), factors(f32({1, 10, 100}), 0.5, 1));
+}
+
+// Many draws at a time are those of the sdk one by one, from any place on: numbers of blocks carry
+// into their high word at 2^34 draws, which a head of 131072 tokens reaches.
+TEST(DropoutFactors, AreTheDrawsOneByOne) {
+  const auto stream = RandomStream::make(77, site_of("h.1.attn"), 5);
+  for (const int64_t set : instruction_sets()) {
+    const UseInstructionSet use(set);
+    for (const uint64_t first :
+         {uint64_t{0}, uint64_t{1}, uint64_t{6}, (uint64_t{1} << 34) - 18, (uint64_t{1} << 34) - 1,
+          (uint64_t{1} << 34) + 5, (uint64_t{1} << 41) + 3}) {
+      for (const int64_t n : {1, 2, 31, 32, 33, 130}) {
+        for (const uint64_t sample : {uint64_t{0}, (uint64_t{1} << 32) + 9}) {
+          std::vector<float> got(static_cast<size_t>(n), NAN);
+          dropout_factors(stream, sample, first, n, DropoutRate::of(0.3), got.data());
+          for (int64_t i = 0; i < n; ++i) {
+            const bool dropped =
+                static_cast<double>(stream.uniform(first + static_cast<uint64_t>(i), sample)) < 0.3;
+            ASSERT_EQ(got[static_cast<size_t>(i)], dropped ? 0 : static_cast<float>(1 / 0.7))
+                << instruction_set_name(set) << ", draw " << first << " + " << i << ", sample "
+                << sample;
+          }
+        }
+      }
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Implementations, DropoutTest, ::testing::Values("reference", "vectorised"),

@@ -16,8 +16,8 @@ class Train {
  public:
   Train(const LossShape& s, const Host& host)
       : s_(s),
-        rows_(Pieces::of(s.rows, std::max<int64_t>(1, kLogitFloats / std::max<int64_t>(1, s.held)),
-                         1)) {
+        rows_(Pieces::of(s.rows, std::clamp<int64_t>(kLogitFloats / std::max<int64_t>(1, s.held), 1,
+                                                     kMaxRows))) {
     int64_t column = 0;
     for (const auto& p : s.vocab.pieces()) {
       if (p.size == 0) continue;

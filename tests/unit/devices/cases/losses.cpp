@@ -125,6 +125,7 @@ void add_loss_cases(std::vector<OpCase>& cases) {
       {"two_chunks", {17}, 8, IndexMap::identity(32).cut(Cut::balanced, 2, 1)},
       {"two_chunks_padding", {6}, 8, IndexMap(30, 12, {{1, 3, 4}, {7, 20, 3}})},
       {"large", {90}, 40, IndexMap::identity(1100)},
+      {"blocks_of_rows", {2, 2050}, 2, piece(5, 1, 3)},
   };
   for (const auto& s : shapes) add_shape(cases, s);
 }
