@@ -73,7 +73,7 @@ const Slip kSlips[] = {
   its required keys: 'plugin'
   fix: add [data] with these keys
 tiny.toml:23:2: unknown section 'dta'
-  sections: train, model, tokenizer, data, optimizer, checkpoint, device
+  sections: train, model, tokenizer, data, optimizer, checkpoint, device, parallel, comm
   fix: write [data]
 )"},
     {"SeveralAtOnce", "seq_length = 16\nhidden_dropout = 0.1", "seq_lenth = 16\nhidden_dropout = 2",
@@ -169,7 +169,7 @@ const Words kWords[] = {
     {"UnknownSection",
      {"--set", "tain.train_iters=3"},
      R"(error: --set tain.train_iters=3: unknown section 'tain'
-  sections: train, model, tokenizer, data, optimizer, checkpoint, device
+  sections: train, model, tokenizer, data, optimizer, checkpoint, device, parallel, comm
   fix: write [train]
 )"},
     {"UnknownPlugin",
