@@ -28,6 +28,7 @@ struct Settings {
   uint64_t max_bytes = uint64_t{64} << 20;
   int rounds = 21;
   bool traps = false, best = false;
+  std::string spin_us = "50";
   std::vector<Kind> kinds = {Kind::all_reduce, Kind::reduce_scatter, Kind::all_gather};
 };
 
@@ -49,6 +50,8 @@ Settings parse(int argc, char** argv) {
     ++i;
     if (name == "--max-mb") {
       s.max_bytes = std::strtoull(value.c_str(), nullptr, 10) << 20;
+    } else if (name == "--spin-us") {
+      s.spin_us = value;
     } else if (name == "--rounds") {
       s.rounds = std::atoi(value.c_str());
     } else if (name == "--kinds") {
@@ -140,7 +143,8 @@ int run(int argc, char** argv) {
   if (rank == 0 && ::mkdtemp(folder) == nullptr) MPI_Abort(MPI_COMM_WORLD, 1);
   MPI_Bcast(folder, sizeof folder, MPI_CHAR, 0, MPI_COMM_WORLD);
   if (rank == 0) fmt::print("{}\n", machine());
-  const test::World world{.ranks = static_cast<uint32_t>(ranks)};
+  const test::World world{.ranks = static_cast<uint32_t>(ranks),
+                          .options = {{"spin_us", s.spin_us}}};
   const auto me = static_cast<uint32_t>(rank);
   const int code = test::run_as_rank(world, me, folder, [&](test::Rank& r) {
     const auto group = r.group("world");

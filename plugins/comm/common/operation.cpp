@@ -43,24 +43,23 @@ std::string_view kind_name(mgt_collective_kind kind) {
   return "operation";
 }
 
-Result<Operation> make_operation(const mgt_collective& c, std::string_view group, uint32_t ranks,
-                                 uint32_t rank, std::chrono::milliseconds default_timeout,
-                                 Clock::time_point now) {
-  Operation o{c.kind,
-              c.dtype,
-              0,
-              (c.flags & MGT_COLLECTIVE_ORDERED) != 0,
-              c.peer,
-              c.tag,
-              c.count,
-              dtype_size(static_cast<DType>(c.dtype)),
-              static_cast<const std::byte*>(c.send),
-              static_cast<std::byte*>(c.recv),
-              {},
-              {},
-              std::string(from_abi(c.name)),
-              c.timeout_ms > 0 ? std::chrono::milliseconds(c.timeout_ms) : default_timeout,
-              {}};
+Status fill_operation(Operation& o, const mgt_collective& c, std::string_view group, uint32_t ranks,
+                      uint32_t rank, std::chrono::milliseconds default_timeout,
+                      Clock::time_point now) {
+  o.kind = c.kind;
+  o.dtype = c.dtype;
+  o.reduce = 0;
+  o.ordered = (c.flags & MGT_COLLECTIVE_ORDERED) != 0;
+  o.peer = c.peer;
+  o.tag = c.tag;
+  o.count = c.count;
+  o.element_size = dtype_size(static_cast<DType>(c.dtype));
+  o.send = static_cast<const std::byte*>(c.send);
+  o.recv = static_cast<std::byte*>(c.recv);
+  o.send_counts.clear();
+  o.recv_counts.clear();
+  o.name = from_abi(c.name);
+  o.timeout = c.timeout_ms > 0 ? std::chrono::milliseconds(c.timeout_ms) : default_timeout;
   o.deadline = now + o.timeout;
   if (c.kind < MGT_ALL_REDUCE || c.kind > MGT_BARRIER) {
     return Status::error(Code::unimplemented,
@@ -71,7 +70,7 @@ Result<Operation> make_operation(const mgt_collective& c, std::string_view group
     o.count = 0;
     o.dtype = MGT_DTYPE_U8;
     o.element_size = 1;
-    return o;
+    return {};
   }
   if (o.element_size == 0) return refuse(o, group, text("dtype ", c.dtype, " is unknown"));
   const bool to_peer = o.point_to_point() || c.kind == MGT_BROADCAST;
@@ -108,7 +107,7 @@ Result<Operation> make_operation(const mgt_collective& c, std::string_view group
   if (uses_send && sends > 0 && c.send == nullptr) return refuse(o, group, "`send` is null");
   if (uses_recv && receives > 0 && c.recv == nullptr) return refuse(o, group, "`recv` is null");
   if (c.kind == MGT_BROADCAST) o.send = o.recv;
-  return o;
+  return {};
 }
 
 std::string title(const Operation& o) { return text(kind_name(o.kind), " '", o.name, "'"); }

@@ -36,10 +36,11 @@ struct Operation {
   uint64_t bytes() const { return count * element_size; }
 };
 
-// Copies and checks what a caller passes to `start`. The error names the operation and the group.
-Result<Operation> make_operation(const mgt_collective& collective, std::string_view group,
-                                 uint32_t ranks, uint32_t rank,
-                                 std::chrono::milliseconds default_timeout, Clock::time_point now);
+// Copies what a caller passes to `start` into `out`, whose memory is used again, and checks it. The
+// error names the operation and the group.
+Status fill_operation(Operation& out, const mgt_collective& collective, std::string_view group,
+                      uint32_t ranks, uint32_t rank, std::chrono::milliseconds default_timeout,
+                      Clock::time_point now);
 
 std::string_view kind_name(mgt_collective_kind kind);
 // "all_reduce 'step 3: bucket 0'"

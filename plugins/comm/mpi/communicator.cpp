@@ -91,8 +91,8 @@ std::unique_ptr<CommRequest> MpiGroup::start(std::span<const mgt_collective> ope
   auto unit = std::make_shared<Unit>();
   unit->group = this;
   for (const auto& c : operations) {
-    auto& item = unit->items.emplace_back(Unit::Item{
-        value_or_throw(comm::make_operation(c, name_, n, self_, timeout_, now)), nullptr});
+    auto& item = unit->items.emplace_back();
+    throw_if_error(comm::fill_operation(item.operation, c, name_, n, self_, timeout_, now));
     item.run = std::make_unique<MpiOperation>(item.operation, communicator_, n, self_);
   }
   progress_.locked([&] {

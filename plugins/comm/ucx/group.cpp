@@ -46,65 +46,83 @@ Group::~Group() {
   });
 }
 
-std::unique_ptr<CommRequest> Group::start(std::span<const mgt_collective> operations) {
-  const auto now = Clock::now();
-  auto& checked = checked_;
-  checked.clear();
-  for (const auto& o : operations) {
-    checked.push_back(value_or_throw(
-        comm::make_operation(o, settings_.name, static_cast<uint32_t>(settings_.ranks.size()),
-                             settings_.self, settings_.timeout, now)));
+std::unique_ptr<Group::Item> Group::take_item() {
+  if (spare_.empty()) return std::make_unique<Item>();
+  auto item = std::move(spare_.back());
+  spare_.pop_back();
+  return item;
+}
+
+void Group::retire(std::unique_ptr<Item> item) {
+  item->unit.reset();
+  item->spread.reset();
+  spare_.push_back(std::move(item));
+}
+
+std::shared_ptr<Unit> Group::take_unit() {
+  constexpr size_t kKept = 4;
+  for (const auto& unit : units_) {
+    if (unit.use_count() > 1) continue;
+    std::atomic_thread_fence(std::memory_order_acquire);  // what its last owner did is done
+    unit->done.store(false, std::memory_order_relaxed);
+    unit->status = Status();
+    return unit;
   }
   auto unit = std::make_shared<Unit>();
-  unit->open = checked.size();
-  if (checked.empty()) unit->done = true;
-  engine_.locked([&] {
+  if (units_.size() < kKept) units_.push_back(unit);
+  return unit;
+}
+
+std::unique_ptr<CommRequest> Group::start(std::span<const mgt_collective> operations) {
+  const auto now = Clock::now();
+  return engine_.locked([&] {
     if (!failure_.ok()) {
       throw StatusError(Status::error(
           Code::failed_precondition,
           text("group '", settings_.name, "' is unusable since a former operation failed"),
           text("that failure was: ", failure_.message()), "end the run, or start it again"));
     }
-    for (auto& o : checked) enqueue(std::move(o), unit);
+    checked_.clear();
+    for (const auto& o : operations) {
+      checked_.push_back(take_item());
+      throw_if_error(comm::fill_operation(checked_.back()->operation, o, settings_.name,
+                                          static_cast<uint32_t>(settings_.ranks.size()),
+                                          settings_.self, settings_.timeout, now));
+    }
+    auto unit = take_unit();
+    unit->open = checked_.size();
+    if (checked_.empty()) unit->done = true;
+    for (auto& item : checked_) {
+      item->unit = unit;
+      enqueue(std::move(item));
+    }
+    checked_.clear();
     // Announce now; the rest is for whoever drives.
     for (; posted_ < collectives_.size(); ++posted_) {
       if (!collectives_[posted_]->run->post()) break;
     }
     if (pending()) engine_.started();
+    return std::make_unique<Request>(engine_, std::move(unit));
   });
-  return std::make_unique<Request>(engine_, std::move(unit));
 }
 
-void Group::enqueue(comm::Operation operation, const std::shared_ptr<Unit>& unit) {
-  if (!operation.point_to_point()) {
-    std::unique_ptr<Collective> c;
-    if (spare_.empty()) {
-      c = std::make_unique<Collective>();
-    } else {
-      c = std::move(spare_.back());
-      spare_.pop_back();
-    }
-    c->operation = std::move(operation);
-    c->unit = unit;
-    c->sequence = sequence_++;
+void Group::enqueue(std::unique_ptr<Item> item) {
+  const auto& o = item->operation;
+  if (!o.point_to_point()) {
+    item->sequence = sequence_++;
     if (spread()) {
-      c->spread = std::make_unique<SpreadCollective>(context_, c->operation, c->sequence);
-      c->run = c->spread.get();
+      item->spread = std::make_unique<SpreadCollective>(context_, o, item->sequence);
+      item->run = item->spread.get();
     } else {
-      c->run = &c->within.emplace(team_, c->operation, c->sequence);
+      item->run = &item->within.emplace(team_, o, item->sequence);
     }
-    collectives_.push_back(std::move(c));
+    collectives_.push_back(std::move(item));
     return;
   }
-  auto t = std::make_unique<Transfer>(Transfer{std::move(operation), unit, {}});
-  const auto& o = t->operation;
-  t->message.key = {MessageKey::kUser, o.tag};
-  t->message.send = o.send;
-  t->message.recv = o.recv;
-  t->message.bytes = o.bytes();
-  t->message.operation = &o;
-  o.kind == MGT_SEND ? messenger_.send(o.peer, &t->message) : messenger_.recv(o.peer, &t->message);
-  transfers_.push_back(std::move(t));
+  auto& m = item->message;
+  m = Message{{MessageKey::kUser, o.tag}, o.send, o.recv, o.bytes(), &o, false, Status()};
+  o.kind == MGT_SEND ? messenger_.send(o.peer, &m) : messenger_.recv(o.peer, &m);
+  transfers_.push_back(std::move(item));
 }
 
 bool Group::progress() {
@@ -142,9 +160,7 @@ Result<bool> Group::step_collectives() {
   }
   if (front.run->finished()) {
     complete(*front.unit);
-    front.unit.reset();
-    front.spread.reset();
-    spare_.push_back(std::move(collectives_.front()));
+    retire(std::move(collectives_.front()));
     collectives_.pop_front();
     --posted_;
   }
@@ -162,6 +178,7 @@ Result<bool> Group::step_transfers() {
       continue;
     }
     complete(*t.unit);
+    retire(std::move(transfers_[i]));
     transfers_.erase(transfers_.begin() + static_cast<std::ptrdiff_t>(i));
     moved = true;
   }
@@ -235,7 +252,7 @@ void Group::inspect_gone(Clock::time_point now) {
 }
 
 // Ranks of this host show how far they are; those of other hosts are asked.
-void Group::expire(const Collective& collective, Clock::time_point now) {
+void Group::expire(const Item& collective, Clock::time_point now) {
   std::vector<uint32_t> arrived, missing;
   if (!spread()) {
     collective.within->arrivals(arrived, missing);

@@ -45,17 +45,16 @@ class Group final : public CommGroup, private Work {
   void receive(const Control& control);  // of another host's member
 
  private:
-  struct Collective {
+  // An operation under way. Kept when it is complete: a small one must not pay for memory.
+  struct Item {
     comm::Operation operation;
     std::shared_ptr<Unit> unit;
+    // Of a collective:
     uint64_t sequence = 0;
     std::optional<ShmCollective> within;  // one of the two
     std::unique_ptr<SpreadCollective> spread;
     CollectiveRun* run = nullptr;
-  };
-  struct Transfer {
-    comm::Operation operation;
-    std::shared_ptr<Unit> unit;
+    // Of a send or recv:
     Message message;
   };
 
@@ -67,7 +66,10 @@ class Group final : public CommGroup, private Work {
   void peer_gone(uint32_t rank, bool orderly) override;
   void abort(const std::string& reason) override;
 
-  void enqueue(comm::Operation operation, const std::shared_ptr<Unit>& unit);
+  std::unique_ptr<Item> take_item();
+  std::shared_ptr<Unit> take_unit();
+  void retire(std::unique_ptr<Item> item);
+  void enqueue(std::unique_ptr<Item> item);
   Result<bool> step_collectives();
   Result<bool> step_transfers();
   void complete(Unit& unit);
@@ -78,7 +80,7 @@ class Group final : public CommGroup, private Work {
   // A lost message: of the rank that is gone, otherwise as it is.
   Status lost(const Status& error, const comm::Operation& operation, uint32_t rank);
   void inspect_gone(Clock::time_point now);
-  void expire(const Collective& collective, Clock::time_point now);
+  void expire(const Item& collective, Clock::time_point now);
   void report(const comm::Operation& operation, std::vector<uint32_t> arrived,
               std::vector<uint32_t> missing);
 
@@ -86,12 +88,13 @@ class Group final : public CommGroup, private Work {
   Settings settings_;
   Team team_;
   uint64_t sequence_ = 0;
-  std::deque<std::unique_ptr<Collective>> collectives_;
-  std::vector<std::unique_ptr<Collective>> spare_;  // a small operation must not pay for memory
-  std::vector<comm::Operation> checked_;            // of the call of start() that is under way
-  size_t posted_ = 0;                               // of collectives_, from the front: announced
-  std::vector<std::unique_ptr<Transfer>> transfers_;
-  Network* network_;  // null when all members share a host
+  std::deque<std::unique_ptr<Item>> collectives_;
+  size_t posted_ = 0;  // of collectives_, from the front: announced
+  std::vector<std::unique_ptr<Item>> transfers_;
+  std::vector<std::unique_ptr<Item>> spare_;
+  std::vector<std::shared_ptr<Unit>> units_;    // those that nobody else holds are free
+  std::vector<std::unique_ptr<Item>> checked_;  // of the call of start() that is under way
+  Network* network_;                            // null when all members share a host
   Messenger messenger_;
   SpreadContext context_;
   struct Gone {

@@ -14,7 +14,7 @@ namespace megatron::ucx {
 
 inline constexpr uint32_t kEntries = 8;             // collectives that may be announced
 inline constexpr size_t kInlineBytes = 8192;        // that travel with the announcement …
-inline constexpr size_t kAlwaysInlineBytes = 1024;  // … even when others can read the buffer
+inline constexpr size_t kAlwaysInlineBytes = 2048;  // … even when others can read the buffer
 inline constexpr size_t kStageBytes = size_t{256} << 10;  // of each of the two halves
 inline constexpr uint32_t kCells = 16;                    // messages in a channel
 inline constexpr size_t kCellBytes = size_t{16} << 10;
