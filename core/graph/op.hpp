@@ -84,6 +84,9 @@ std::vector<int64_t> label_sizes(const Program& program, const Node& node, const
 // types.
 Result<std::vector<Type>> infer_types(const OpDef& op, Attrs& attrs, std::span<const Type> inputs);
 
+// The result has the type of the only operand.
+Result<std::vector<Type>> infer_same(const Attrs& attrs, std::span<const Type> inputs);
+
 // A type in attributes ("dims", "axes"), for ops that cannot infer it from operands.
 Result<Type> type_from_attrs(const Attrs& attrs, DType dtype);
 void type_to_attrs(const Type& type, Attrs& attrs);

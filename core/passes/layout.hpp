@@ -15,13 +15,9 @@
 
 namespace megatron::passes {
 
-// Which side stays where it is when two operands of an op claim one mesh axis.
-enum class Stationary : uint8_t { weights, activations };
-
 struct MeshAxis {
   std::string name;
   int64_t size = 1;
-  Stationary stationary = Stationary::activations;
 };
 
 struct AxisMapping {

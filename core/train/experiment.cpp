@@ -2,6 +2,7 @@
 
 #include "config/abi_config.hpp"
 #include "log/log.hpp"
+#include "plugin/kind.hpp"
 #include "train/layout_builder.hpp"
 
 namespace megatron::train {
@@ -82,25 +83,25 @@ Result<std::unique_ptr<Experiment>> Experiment::load(const config::Manifest& man
   return experiment;
 }
 
-template <class Table>
-Result<const Table*> Experiment::table(const config::Section& section, mgt_kind kind,
-                                       const mgt_host** host) {
+template <class Table, class... Context>
+Result<Instance<Table>> Experiment::create(const config::Section& section, std::string_view act,
+                                           const Context*... context) {
+  constexpr mgt_kind kind = plugin::kKindOfTable<Table>;
   MGT_ASSIGN_OR_RETURN(const auto loaded, registry_->load(kind, section.plugin()));
-  *host = loaded.host();
-  return &loaded.template table<Table>();
+  const Table& table = loaded.template table<Table>();
+  const config::AbiConfig options(section);
+  void* self = nullptr;
+  MGT_RETURN_IF_ERROR(from_abi(table.create(loaded.host(), options.table(), context..., &self),
+                               text(plugin::kind_name(kind), " plugin '", section.plugin(), "'"))
+                          .context(text(act, " of ", config::location(section.origin()))));
+  return Instance<Table>(&table, self);
 }
 
 Result<std::optional<TokenizerView>> Experiment::tokenizer() {
   const config::Section* section = config_.find("tokenizer");
   if (section == nullptr) return std::optional<TokenizerView>();
   if (!tokenizer_) {
-    const mgt_host* host = nullptr;
-    MGT_ASSIGN_OR_RETURN(const auto* t, table<mgt_tokenizer>(*section, MGT_KIND_TOKENIZER, &host));
-    const config::AbiConfig options(*section);
-    void* self = nullptr;
-    MGT_RETURN_IF_ERROR(from_abi(t->create(host, options.table(), &self),
-                                 text("tokenizer plugin '", section->plugin(), "'")));
-    tokenizer_ = {t, self};
+    MGT_ASSIGN_OR_RETURN(tokenizer_, create<mgt_tokenizer>(*section, "creating the tokenizer"));
   }
   return std::optional(TokenizerView(tokenizer_.table(), tokenizer_.self()));
 }
@@ -108,47 +109,27 @@ Result<std::optional<TokenizerView>> Experiment::tokenizer() {
 Result<ModelView> Experiment::model() {
   if (!model_) {
     MGT_ASSIGN_OR_RETURN(const auto tokenizer_view, tokenizer());
-    config::Section& section = config_.section("model");
     mgt_model_context context;
     MGT_INIT(&context);
     context.vocab_size = tokenizer_view ? tokenizer_view->vocab_size() : 0;
-    const mgt_host* host = nullptr;
-    MGT_ASSIGN_OR_RETURN(const auto* t, table<mgt_model>(section, MGT_KIND_MODEL, &host));
-    const config::AbiConfig options(section);
-    void* self = nullptr;
-    MGT_RETURN_IF_ERROR(
-        from_abi(t->create(host, options.table(), &context, &self),
-                 text("model plugin '", section.plugin(), "'"))
-            .context(text("creating the model of ", config::location(section.origin()))));
-    model_ = {t, self};
+    MGT_ASSIGN_OR_RETURN(
+        model_, create<mgt_model>(config_.section("model"), "creating the model", &context));
   }
   return ModelView{model_.table(), model_.self()};
 }
 
 Result<DeviceView> Experiment::device() {
   if (!device_) {
-    const config::Section& section = config_.section("device");
-    const mgt_host* host = nullptr;
-    MGT_ASSIGN_OR_RETURN(const auto* t, table<mgt_device>(section, MGT_KIND_DEVICE, &host));
-    const config::AbiConfig options(section);
-    void* self = nullptr;
-    MGT_RETURN_IF_ERROR(from_abi(t->create(host, options.table(), &self),
-                                 text("device plugin '", section.plugin(), "'")));
-    device_ = {t, self};
+    MGT_ASSIGN_OR_RETURN(device_,
+                         create<mgt_device>(config_.section("device"), "opening the device"));
   }
   return DeviceView(device_.table(), device_.self());
 }
 
 Result<OptimizerView> Experiment::optimizer() {
   if (!optimizer_) {
-    const config::Section& section = config_.section("optimizer");
-    const mgt_host* host = nullptr;
-    MGT_ASSIGN_OR_RETURN(const auto* t, table<mgt_optimizer>(section, MGT_KIND_OPTIMIZER, &host));
-    const config::AbiConfig options(section);
-    void* self = nullptr;
-    MGT_RETURN_IF_ERROR(from_abi(t->create(host, options.table(), &self),
-                                 text("optimizer plugin '", section.plugin(), "'")));
-    optimizer_ = {t, self};
+    MGT_ASSIGN_OR_RETURN(
+        optimizer_, create<mgt_optimizer>(config_.section("optimizer"), "creating the optimizer"));
   }
   return OptimizerView{optimizer_.table(), optimizer_.self()};
 }
@@ -158,8 +139,6 @@ Result<const Instance<mgt_dataset>*> Experiment::dataset(std::string_view split,
                                                          const std::vector<graph::Value>& inputs) {
   MGT_ASSIGN_OR_RETURN(const auto tokenizer_view, tokenizer());
   const config::Section& section = config_.section("data");
-  const mgt_host* host = nullptr;
-  MGT_ASSIGN_OR_RETURN(const auto* t, table<mgt_dataset>(section, MGT_KIND_DATASET, &host));
 
   std::vector<std::vector<mgt_dim>> dims;
   std::vector<mgt_field> fields;
@@ -191,13 +170,9 @@ Result<const Instance<mgt_dataset>*> Experiment::dataset(std::string_view split,
   request.fields = fields.data();
   request.field_count = fields.size();
 
-  const config::AbiConfig options(section);
-  void* self = nullptr;
-  MGT_RETURN_IF_ERROR(
-      from_abi(t->create(host, options.table(), &request, &self),
-               text("dataset plugin '", section.plugin(), "'"))
-          .context(text("opening the ", split, " split of ", config::location(section.origin()))));
-  datasets_.push_back(std::make_unique<Instance<mgt_dataset>>(t, self));
+  MGT_ASSIGN_OR_RETURN(
+      auto made, create<mgt_dataset>(section, text("opening the ", split, " split"), &request));
+  datasets_.push_back(std::make_unique<Instance<mgt_dataset>>(std::move(made)));
   return datasets_.back().get();
 }
 
@@ -205,15 +180,11 @@ Result<passes::Layout> Experiment::layout(std::optional<int64_t> ranks) {
   LayoutCollector collector;
   parallel_.clear();
   for (const config::Section* section : config_.named("parallel")) {
-    const mgt_host* host = nullptr;
-    MGT_ASSIGN_OR_RETURN(const auto* t, table<mgt_parallel>(*section, MGT_KIND_PARALLEL, &host));
-    const config::AbiConfig options(*section);
-    const auto where = [&] { return text("applying ", config::location(section->origin())); };
-    const std::string plugin = text("parallel plugin '", section->plugin(), "'");
-    void* self = nullptr;
-    MGT_RETURN_IF_ERROR(from_abi(t->create(host, options.table(), &self), plugin).context(where()));
-    parallel_.emplace_back(t, self);
-    MGT_RETURN_IF_ERROR(from_abi(t->apply(self, collector.table()), plugin).context(where()));
+    MGT_ASSIGN_OR_RETURN(auto strategy, create<mgt_parallel>(*section, "creating the strategy"));
+    MGT_RETURN_IF_ERROR(from_abi(strategy.table()->apply(strategy.self(), collector.table()),
+                                 text("parallel plugin '", section->plugin(), "'"))
+                            .context(text("applying ", config::location(section->origin()))));
+    parallel_.push_back(std::move(strategy));
   }
   MGT_ASSIGN_OR_RETURN(passes::Layout layout, collector.finish(ranks));
   layout.multiples = single_layout().multiples;
@@ -222,20 +193,14 @@ Result<passes::Layout> Experiment::layout(std::optional<int64_t> ranks) {
 
 passes::Layout Experiment::single_layout() const {
   passes::Layout layout;
-  layout.axes = {{"data", 1, passes::Stationary::activations}};
+  layout.axes = {{"data", 1}};
   layout.multiples["vocab"] = config_.section("model").get<int64_t>("make_vocab_size_divisible_by");
   return layout;
 }
 
 Result<CommView> Experiment::comm(const mgt_comm_context& context) {
-  const config::Section& section = config_.section("comm");
-  const mgt_host* host = nullptr;
-  MGT_ASSIGN_OR_RETURN(const auto* t, table<mgt_comm>(section, MGT_KIND_COMM, &host));
-  const config::AbiConfig options(section);
-  void* self = nullptr;
-  MGT_RETURN_IF_ERROR(from_abi(t->create(host, options.table(), &context, &self),
-                               text("comm plugin '", section.plugin(), "'")));
-  comm_ = {t, self};
+  MGT_ASSIGN_OR_RETURN(comm_,
+                       create<mgt_comm>(config_.section("comm"), "connecting the ranks", &context));
   return CommView{comm_.table(), comm_.self()};
 }
 

@@ -96,8 +96,11 @@ class Experiment {
   Result<CommView> comm(const mgt_comm_context& context);
 
  private:
-  template <class Table>
-  Result<const Table*> table(const config::Section& section, mgt_kind kind, const mgt_host** host);
+  // An object of the plugin that a section names; `context` is what its kind's `create` takes,
+  // `act` what an error says was being done.
+  template <class Table, class... Context>
+  Result<Instance<Table>> create(const config::Section& section, std::string_view act,
+                                 const Context*... context);
 
   plugin::Registry* registry_ = nullptr;
   config::Resolved config_;

@@ -14,8 +14,8 @@ LayoutCollector& self(void* context) { return *static_cast<LayoutCollector*>(con
 LayoutCollector::LayoutCollector() {
   MGT_INIT(&table_);
   table_.context = this;
-  table_.mesh_axis = [](void* c, mgt_str name, uint32_t size, mgt_stationary stationary) {
-    return guarded([&] { return self(c).mesh_axis(from_abi(name), size, stationary); });
+  table_.mesh_axis = [](void* c, mgt_str name, uint32_t size) {
+    return guarded([&] { return self(c).mesh_axis(from_abi(name), size); });
   };
   table_.map_axis = [](void* c, mgt_str logical, mgt_str mesh, mgt_index_map_kind map,
                        uint32_t flags) {
@@ -32,16 +32,14 @@ LayoutCollector::LayoutCollector() {
   };
 }
 
-Status LayoutCollector::mesh_axis(std::string_view name, uint32_t size, mgt_stationary stationary) {
+Status LayoutCollector::mesh_axis(std::string_view name, uint32_t size) {
   for (const auto& a : layout_.axes) {
     if (a.name == name) {
       return invalid_argument(text("two parallel plugins make the mesh axis '", name, "'"), {},
                               "name each strategy once in [[parallel]]");
     }
   }
-  layout_.axes.push_back({std::string(name), size,
-                          stationary == MGT_STATIONARY_WEIGHTS ? passes::Stationary::weights
-                                                               : passes::Stationary::activations});
+  layout_.axes.push_back({std::string(name), size});
   return {};
 }
 
@@ -113,8 +111,7 @@ Result<passes::Layout> LayoutCollector::finish(std::optional<int64_t> ranks) con
                         [&](const passes::MeshAxis& a) { return a.name == name; });
   };
   if (named(kDataAxis) == layout.axes.end()) {
-    layout.axes.insert(layout.axes.begin(),
-                       {std::string(kDataAxis), 0, passes::Stationary::activations});
+    layout.axes.insert(layout.axes.begin(), {std::string(kDataAxis), 0});
     layout.mappings.push_back(
         {.logical = "batch", .mesh = std::string(kDataAxis), .instances = true});
   }

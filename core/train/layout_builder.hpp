@@ -23,7 +23,7 @@ class LayoutCollector {
   Result<passes::Layout> finish(std::optional<int64_t> ranks) const;
 
  private:
-  Status mesh_axis(std::string_view name, uint32_t size, mgt_stationary stationary);
+  Status mesh_axis(std::string_view name, uint32_t size);
   Status map_axis(std::string_view logical, std::string_view mesh, mgt_index_map_kind map,
                   uint32_t flags);
   Status shard_states(std::string_view mesh, uint32_t stage);

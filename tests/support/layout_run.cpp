@@ -15,7 +15,6 @@
 namespace megatron::test {
 namespace {
 
-using passes::Stationary;
 
 constexpr int64_t kMicroBatch = 2;
 constexpr int64_t kSeq = 8;
@@ -167,10 +166,10 @@ double norm(const std::vector<double>& x) {
 
 passes::Layout LayoutCase::layout() const {
   passes::Layout l;
-  l.axes = {{"pipeline", pipeline, Stationary::activations},
-            {"data", data, Stationary::activations},
-            {"context", context, Stationary::activations},
-            {"tensor", tensor, Stationary::weights}};
+  l.axes = {{"pipeline", pipeline},
+            {"data", data},
+            {"context", context},
+            {"tensor", tensor}};
   l.mappings = {{.logical = "batch", .mesh = "data", .instances = true},
                 {.logical = "seq", .mesh = "context", .cut = Cut::balanced},
                 {.logical = "heads", .mesh = "tensor"},

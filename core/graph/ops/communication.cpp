@@ -4,11 +4,6 @@
 namespace megatron::graph {
 namespace {
 
-Result<std::vector<Type>> infer_same(const Attrs&, std::span<const Type> in) {
-  if (in.size() != 1) return invalid_argument("takes one tensor");
-  return std::vector<Type>{in[0]};
-}
-
 // x -> [parts, x]
 Result<std::vector<Type>> infer_all_gather(const Attrs& attrs, std::span<const Type> in) {
   if (in.size() != 1) return invalid_argument("all_gather takes one tensor");

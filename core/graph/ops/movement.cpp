@@ -83,11 +83,6 @@ Result<std::vector<Type>> infer_flat_slice(const Attrs& attrs, std::span<const T
   return out;
 }
 
-Result<std::vector<Type>> infer_same(const Attrs&, std::span<const Type> in) {
-  if (in.size() != 1) return invalid_argument("takes one tensor");
-  return std::vector<Type>{in[0]};
-}
-
 // Results have the shape of the operand of the highest rank.
 Result<std::vector<Type>> infer_fused(const Attrs& attrs, std::span<const Type> in) {
   const Type* widest = nullptr;
@@ -101,6 +96,11 @@ Result<std::vector<Type>> infer_fused(const Attrs& attrs, std::span<const Type> 
 }
 
 }  // namespace
+
+Result<std::vector<Type>> infer_same(const Attrs&, std::span<const Type> inputs) {
+  if (inputs.size() != 1) return invalid_argument("takes one tensor");
+  return std::vector<Type>{inputs[0]};
+}
 
 Result<Type> type_from_attrs(const Attrs& attrs, DType dtype) {
   const auto it = attrs.find("dims");

@@ -20,7 +20,7 @@ class ContextParallel final : public Parallel {
         method_(method_of(config.string("method"))) {}
 
   void apply(const LayoutBuilder& layout) override {
-    layout.mesh_axis(kAxis, size_, MGT_STATIONARY_ACTIVATIONS);
+    layout.mesh_axis(kAxis, size_);
     layout.map_axis("seq", kAxis, MGT_MAP_BALANCED);
     if (method_ == MGT_ATTENTION_ALL_TO_ALL) {
       layout.map_axis("heads", kAxis, MGT_MAP_CONTIGUOUS, MGT_MAPPING_SECONDARY);

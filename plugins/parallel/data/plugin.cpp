@@ -15,7 +15,7 @@ class DataParallel final : public Parallel {
         zero_stage_(static_cast<uint32_t>(config.integer("zero_stage"))) {}
 
   void apply(const LayoutBuilder& layout) override {
-    layout.mesh_axis(kAxis, size_, MGT_STATIONARY_ACTIVATIONS);
+    layout.mesh_axis(kAxis, size_);
     layout.map_axis("batch", kAxis, MGT_MAP_CONTIGUOUS, MGT_MAPPING_INSTANCES);
     if (zero_stage_ > 0) layout.shard_states(kAxis, zero_stage_);
   }

@@ -26,7 +26,7 @@ class PipelineParallel final : public Parallel {
   void apply(const LayoutBuilder& layout) override {
     desc_.schedule = to_abi(schedule_);
     desc_.layout = to_abi(layout_);
-    layout.mesh_axis(kAxis, size_, MGT_STATIONARY_ACTIVATIONS);
+    layout.mesh_axis(kAxis, size_);
     layout.pipeline(kAxis, desc_);
   }
 

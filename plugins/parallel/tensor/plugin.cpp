@@ -16,7 +16,7 @@ class TensorParallel final : public Parallel {
         sequence_(config.boolean("sequence_parallel")) {}
 
   void apply(const LayoutBuilder& layout) override {
-    layout.mesh_axis(kAxis, size_, MGT_STATIONARY_WEIGHTS);
+    layout.mesh_axis(kAxis, size_);
     layout.map_axis("heads", kAxis);
     layout.map_axis("kv_heads", kAxis);
     layout.map_axis("mlp", kAxis, MGT_MAP_CONTIGUOUS, MGT_MAPPING_PADDED);

@@ -16,8 +16,8 @@ MGT_KIND_OF(mgt_parallel, MGT_KIND_PARALLEL);
 class LayoutBuilder {
  public:
   explicit LayoutBuilder(const mgt_layout* table) : table_(table) {}
-  void mesh_axis(std::string_view name, uint32_t size, mgt_stationary stationary) const {
-    check(table_->mesh_axis(table_->context, to_abi(name), size, stationary));
+  void mesh_axis(std::string_view name, uint32_t size) const {
+    check(table_->mesh_axis(table_->context, to_abi(name), size));
   }
   void map_axis(std::string_view logical, std::string_view mesh,
                 mgt_index_map_kind map = MGT_MAP_CONTIGUOUS, uint32_t flags = 0) const {

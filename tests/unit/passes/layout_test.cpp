@@ -38,7 +38,7 @@ Trial random_trial(Random& random) {
   for (int64_t d = 0; d < rank; ++d) t.type.dims.push_back({random.in(1, 9), text("d", d)});
   const int64_t axes = random.in(1, 3);
   for (int64_t m = 0; m < axes; ++m) {
-    t.layout.axes.push_back({text("m", m), random.in(1, 4), Stationary::activations});
+    t.layout.axes.push_back({text("m", m), random.in(1, 4)});
     Place place;
     if (rank > 0 && random.chance(2)) {
       place = Place::shard(static_cast<int>(random.in(0, rank - 1)));
@@ -191,7 +191,7 @@ TEST(IndexMap, BalancedCutsShareTheWorkOfACausalMask) {
 // An axis outside of one that already cuts: the whole is gathered first, then cut in their order.
 TEST(Redistribute, CutsOutsideOfACut) {
   Layout layout;
-  layout.axes = {{"outer", 2, Stationary::activations}, {"inner", 2, Stationary::activations}};
+  layout.axes = {{"outer", 2}, {"inner", 2}};
   layout.mappings = {{.logical = "seq", .mesh = "outer"}, {.logical = "seq", .mesh = "inner"}};
   const graph::Type type{DType::f32, {{8, "seq"}}};
   const Placement from = {Place::replicate(), Place::shard(0)};

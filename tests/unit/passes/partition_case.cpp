@@ -38,9 +38,8 @@ void read_line(const std::string& key, std::istringstream& words, Request& r) {
   std::string word;
   int64_t n = 0;
   if (key == "axis") {
-    words >> a >> n >> word;
-    r.layout.axes.push_back(
-        {a, n, word == "weights" ? passes::Stationary::weights : passes::Stationary::activations});
+    words >> a >> n;
+    r.layout.axes.push_back({a, n});
   } else if (key == "map") {
     passes::AxisMapping mapping;
     words >> mapping.logical >> mapping.mesh;

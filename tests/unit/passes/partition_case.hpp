@@ -1,6 +1,6 @@
 // Cases of the partitioner and of the pipeline cut: a layout as lines of text.
 //
-//   axis tensor 2 [weights]           a mesh axis, in order; weights stay where they are on it
+//   axis tensor 2                     a mesh axis, in order
 //   map seq context [balanced] [secondary] [instances]
 //   multiple vocab 16                 physical padding
 //   zero data 3      ring context     pipeline pipeline

@@ -42,7 +42,7 @@ TEST(RunPasses, TheOptimisationsAreSound) {
 
 Layout pipeline(int64_t ranks, PipelineSplit split = {}) {
   Layout layout;
-  layout.axes = {{"pipeline", ranks, Stationary::activations}};
+  layout.axes = {{"pipeline", ranks}};
   layout.pipeline_axis = "pipeline";
   layout.pipeline = std::move(split);
   return layout;

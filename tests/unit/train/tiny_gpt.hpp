@@ -44,7 +44,7 @@ class TinyGpt {
     const auto* device = static_cast<const mgt_device*>(device_plugin_.table);
     throw_if_error(from_abi(device->create(serial_host(), device_config_.table(), &device_)));
     request_.device = DeviceView(device, device_);
-    request_.layout.axes = {{"data", 1, passes::Stationary::activations}};
+    request_.layout.axes = {{"data", 1}};
     request_.micro_batch_size = kBatch;
     request_.micro_batches = 2;
   }

@@ -16,11 +16,6 @@ typedef uint32_t mgt_index_map_kind;
 #define MGT_MAP_CONTIGUOUS 1u /* ceil(n / ranks) each, the last ones shorter */
 #define MGT_MAP_BALANCED 2u   /* 2 * ranks chunks; rank r holds chunks r and 2 * ranks - 1 - r */
 
-/* Which operand stays where it is when two operands of an op claim one mesh axis. */
-typedef uint32_t mgt_stationary;
-#define MGT_STATIONARY_WEIGHTS 1u
-#define MGT_STATIONARY_ACTIVATIONS 2u
-
 /* The mapping applies only where no other mapping of the op claims the mesh axis. */
 #define MGT_MAPPING_SECONDARY (1u << 0)
 /* Ranks run the program at its full size on samples of their own; the dimension is not cut. */
@@ -54,7 +49,7 @@ typedef struct mgt_layout {
   uint32_t flags;
   void* context; /* first argument of every function below */
   /* size 0: what the other axes leave of the world (one axis at most). */
-  mgt_status* (*mesh_axis)(void* context, mgt_str name, uint32_t size, mgt_stationary stationary);
+  mgt_status* (*mesh_axis)(void* context, mgt_str name, uint32_t size);
   mgt_status* (*map_axis)(void* context, mgt_str logical, mgt_str mesh, mgt_index_map_kind map,
                           uint32_t flags);
   /* Optimizer state, gradients and weights that are alike on all ranks of a mesh axis are cut into
