@@ -1,4 +1,4 @@
-#include "train/layout_builder.hpp"
+#include "train/layout_collector.hpp"
 
 #include <algorithm>
 
