@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "integration/experiment.hpp"
+#include "support/shared_file.hpp"
 
 namespace megatron::test {
 namespace {
@@ -71,8 +72,7 @@ TEST_F(Preprocess, AnyNumberOfThreadsWritesTheSame) {
 }
 
 TEST_F(Preprocess, MegatronsOwnFiles) {
-  const std::string real = MEGATRON_SOURCE_DIR "/../shared/data/megatron-indexed";
-  if (!fs::exists(real)) GTEST_SKIP() << real << " is absent: files written by Megatron-LM";
+  MGT_SHARED_FILE(real, "/data/megatron-indexed");
   const Outcome o = preprocess({"--input", real + "/test.jsonl", "--tokenizer", "null",
                                 "--tokenizer-option", "vocab_size=131072", "--append-eod"});
   ASSERT_EQ(o.exit_code, 0) << o;
