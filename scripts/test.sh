@@ -1,16 +1,14 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds everything and runs the tests. The quick ones by default.
-#   scripts/test.sh [--preset release|dev|tsan] [--long]
+# Installs what is missing, builds everything and runs the tests.
+#   scripts/test.sh [--preset release|dev|tsan]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 preset=release
-filter=(--label-exclude long)
 while [ $# -gt 0 ]; do
   case "$1" in
     --preset) preset=$2; shift 2 ;;
-    --long) filter=(); shift ;;
-    *) echo "usage: scripts/test.sh [--preset release|dev|tsan] [--long]" >&2; exit 2 ;;
+    *) echo "usage: scripts/test.sh [--preset release|dev|tsan]" >&2; exit 2 ;;
   esac
 done
 
@@ -21,7 +19,7 @@ cmake --build --preset "$preset" --parallel "$(nproc)" -- --quiet
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 status=0
-ctest --test-dir "build/$preset" --output-on-failure --parallel "$(nproc)" "${filter[@]}" >"$log" 2>&1 || status=$?
+ctest --test-dir "build/$preset" --output-on-failure --parallel "$(nproc)" >"$log" 2>&1 || status=$?
 grep -vE '^ *Start +[0-9]+:|Passed +[0-9.]+ sec$' "$log" || true
 skipped=$(grep -c '\*\*\*Skipped' "$log" || true)
 echo "skipped tests: $skipped"

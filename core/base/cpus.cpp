@@ -113,6 +113,12 @@ uint32_t cpu_quota(const std::string& root) {
   return quota;
 }
 
+uint32_t worker_count(size_t cpus, const std::string& root) {
+  const size_t count = std::max<size_t>(cpus, 1);
+  const uint32_t quota = cpu_quota(root);
+  return static_cast<uint32_t>(quota == 0 ? count : std::min<size_t>(count, quota));
+}
+
 std::vector<Cpu> cpus_of_rank(std::span<const Cpu> cpus, uint32_t rank, uint32_t ranks) {
   MGT_CHECK(rank < ranks);
   std::vector<Cpu> share(cpus.begin(), cpus.end());

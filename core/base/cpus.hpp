@@ -1,6 +1,7 @@
 // Which CPUs this process may use, and where a thread runs. Linux.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -24,6 +25,9 @@ std::vector<Cpu> usable_cpus();
 // CPUs' worth of time that the control group grants (Kubernetes limits, docker --cpus), rounded up;
 // 0 when it is not limited. `root` replaces "/" in tests.
 uint32_t cpu_quota(const std::string& root = "/");
+
+// Threads that compute at the same time on that many CPUs: one each, within the quota, at least 1.
+uint32_t worker_count(size_t cpus, const std::string& root = "/");
 
 // The share of rank `rank` of `ranks` on this machine: whole cores as far as they go round, in the
 // order of usable_cpus. All of `cpus` when there are fewer of them than ranks.

@@ -22,17 +22,11 @@ inline void pause_cpu() {
 #endif
 }
 
-uint32_t default_workers(size_t cpus) {
-  const uint32_t quota = cpu_quota();
-  const auto count = std::max<size_t>(cpus, 1);
-  return static_cast<uint32_t>(quota == 0 ? count : std::min<size_t>(count, quota));
-}
-
 }  // namespace
 
 ThreadPool::ThreadPool(const ThreadPoolOptions& options)
     : cpus_(options.cpus.empty() ? usable_cpus() : options.cpus),
-      workers_(options.workers == 0 ? default_workers(cpus_.size()) : options.workers),
+      workers_(options.workers == 0 ? worker_count(cpus_.size()) : options.workers),
       pin_(options.pin && workers_ <= cpus_.size()),
       // A spinning thread would take the CPU from one that has work.
       spin_(workers_ <= cpus_.size() ? options.spin : std::chrono::nanoseconds(0)) {}

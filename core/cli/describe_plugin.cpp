@@ -14,6 +14,8 @@
 namespace megatron::cli {
 namespace {
 
+constexpr std::string_view kNoOptions = "It has no options.\n";
+
 struct DescribeOptions {
   std::string plugin;  // NAME or KIND/NAME
   bool json = false;
@@ -103,7 +105,7 @@ std::string description_text(const Described& described) {
            plugin::abi_text(note.abi_major, note.abi_minor), ", ", plugin::tier_name(note.tier),
            " tier, sdk ", note.sdk_version, ", ", note.compiler, ")\n", plugin.description(), "\n",
            plugin.path(), "\n\n");
-  if (schema.options().empty()) return out + "It has no options.\n";
+  if (schema.options().empty()) return out.append(kNoOptions);
   auto rows = option_rows(schema);
   rows.insert(rows.begin(), {"OPTION", "TYPE", "DEFAULT", "ALLOWED", "MEANING"});
   for (const std::string& line : aligned_lines(rows)) out += line + "\n";
@@ -140,6 +142,7 @@ std::string description_json(const Described& described) {
 }
 
 std::string options_markdown(const config::Schema& schema) {
+  if (schema.options().empty()) return std::string(kNoOptions);
   std::vector<TableRow> rows{{"option", "type", "default", "allowed", "meaning"}};
   for (TableRow& row : option_rows(schema)) {
     for (const size_t code : {0, 2})

@@ -32,11 +32,16 @@ void draw_progress(const data::PreprocessProgress& p) {
 // An experiment of a tokenizer alone.
 Result<std::unique_ptr<train::Experiment>> tokenizer_of(const PreprocessArguments& arguments,
                                                         plugin::Registry& registry) {
-  std::vector<std::string> values = {text("tokenizer.plugin=\"", arguments.tokenizer, "\"")};
-  for (const auto& option : arguments.tokenizer_options) values.push_back("tokenizer." + option);
+  const config::CommandLineSection section{.name = "tokenizer",
+                                           .plugin_option = "--tokenizer",
+                                           .plugin = arguments.tokenizer,
+                                           .key_option = {.name = "--tokenizer-option",
+                                                          .section = "tokenizer",
+                                                          .example = "vocab_size=50257"},
+                                           .assignments = arguments.tokenizer_options};
   auto sections = train::experiment_sections(false);
   std::erase_if(sections, [](const config::SectionSchema& s) { return s.name != "tokenizer"; });
-  MGT_ASSIGN_OR_RETURN(const auto manifest, config::Manifest::load("/dev/null", values));
+  MGT_ASSIGN_OR_RETURN(const auto manifest, config::Manifest::of_command_line(section));
   return train::Experiment::load(manifest, registry, std::move(sections));
 }
 
@@ -102,7 +107,8 @@ void add_preprocess(CLI::App& app, Context& context) {
   command->add_flag("--skip-bad-records", a->options.skip_bad_records,
                     "Count bad lines instead of stopping at the first");
   command->add_flag("--overwrite", a->options.overwrite, "Replace datasets that exist");
-  command->add_option("--workers", a->options.workers, "Encoding threads; 0 = one a core");
+  command->add_option("--workers", a->options.workers,
+                      "Encoding threads; 0 = one a CPU that this process may use");
   command->callback(
       [a, &context] { context.action = [a, &context] { return run_preprocess(*a, context); }; });
 }

@@ -5,7 +5,6 @@
 #include "base/file.hpp"
 #include "config/fit.hpp"
 #include "config/include.hpp"
-#include "config/overrides.hpp"
 
 namespace megatron::config {
 
@@ -17,6 +16,27 @@ Result<Manifest> Manifest::load(const std::string& path, std::span<const std::st
   const std::string absolute = absolute_path(path);
   manifest.folder_ = absolute.substr(0, std::max<size_t>(absolute.rfind('/'), 1));
   MGT_RETURN_IF_ERROR(apply_overrides(manifest.root_, overrides));
+  return manifest;
+}
+
+Result<Manifest> Manifest::of_command_line(const CommandLineSection& section) {
+  const Origin origin = Origin::of_command_line(text(section.plugin_option, " ", section.plugin));
+  Node table{.origin = origin};
+  assign(table, "plugin",
+         {.kind = Node::Kind::string, .scalar = Value(section.plugin), .origin = origin});
+  Manifest manifest;
+  assign(manifest.root_, section.name, std::move(table));
+  manifest.files_ = {"the command line"};
+  manifest.folder_ = absolute_path(".");
+  manifest.key_option_ = section.key_option.name;
+  MGT_RETURN_IF_ERROR(apply_overrides(manifest.root_, section.assignments, section.key_option));
+  const Node& plugin = manifest.root_.find(section.name)->value.find("plugin")->value;
+  if (plugin.origin.note != origin.note) {
+    return invalid_argument(
+        text(location(plugin.origin), ": the plugin is named twice"),
+        text(section.plugin_option, " ", section.plugin, " names it"),
+        text("leave this option out, or give its value to ", section.plugin_option));
+  }
   return manifest;
 }
 

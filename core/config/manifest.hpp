@@ -7,25 +7,41 @@
 #include <vector>
 
 #include "config/node.hpp"
+#include "config/overrides.hpp"
 #include "config/schema.hpp"
 #include "megatron/status.hpp"
 
 namespace megatron::config {
+
+// A section that a command's own options give: --tokenizer gpt2_bpe --tokenizer-option KEY=VALUE.
+struct CommandLineSection {
+  std::string name;             // "tokenizer"
+  std::string plugin_option;    // "--tokenizer"
+  std::string plugin;           // its value
+  AssignmentOption key_option;  // of `assignments`
+  std::vector<std::string> assignments;
+};
 
 class Manifest {
  public:
   // Errors: no such file, TOML syntax, includes, malformed overrides; each with its place.
   static Result<Manifest> load(const std::string& path,
                                std::span<const std::string> overrides = {});
+  // A manifest of that section alone, without a file. Errors: malformed assignments, one to the key
+  // `plugin`.
+  static Result<Manifest> of_command_line(const CommandLineSection& section);
 
   const Node& root() const { return root_; }
   const std::vector<std::string>& files() const { return files_; }  // first: the manifest itself
   const std::string& folder() const { return folder_; }             // absolute; of the manifest
+  // How the user sets a key: "" as a line of a file; else the option that takes KEY=VALUE.
+  const std::string& key_option() const { return key_option_; }
 
  private:
   Node root_;
   std::vector<std::string> files_;
   std::string folder_;
+  std::string key_option_;
 };
 
 struct NamedPlugin {

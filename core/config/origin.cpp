@@ -10,7 +10,7 @@ std::string location(const Origin& origin) {
       if (origin.line == 0) return origin.file->name;
       return text(origin.file->name, ":", origin.line, ":", origin.column);
     case Origin::Kind::command_line:
-      return text("--set ", origin.note);
+      return origin.note;
     default:
       return provenance(origin);
   }
@@ -23,7 +23,7 @@ std::string provenance(const Origin& origin) {
     case Origin::Kind::file:
       return origin.line == 0 ? origin.file->name : text(origin.file->name, ":", origin.line);
     case Origin::Kind::command_line:
-      return "--set";
+      return origin.note.substr(0, origin.note.find(' '));
     case Origin::Kind::derived:
       return text("derived ", origin.note);
   }

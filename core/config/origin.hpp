@@ -18,13 +18,14 @@ struct Origin {
   Kind kind = Kind::default_value;
   std::shared_ptr<const SourceFile> file = nullptr;  // kind file
   uint32_t line = 0, column = 0;                     // kind file; from 1
-  std::string note = {};  // command_line: SECTION.KEY=VALUE; derived: the reason
+  std::string note = {};  // command_line: "--set SECTION.KEY=VALUE"; derived: the reason
 
   static Origin of_file(std::shared_ptr<const SourceFile> file, uint32_t line, uint32_t column) {
     return {Kind::file, std::move(file), line, column, {}};
   }
-  static Origin of_command_line(std::string assignment) {
-    return {Kind::command_line, nullptr, 0, 0, std::move(assignment)};
+  // `words`: an option and its value, as the user wrote them.
+  static Origin of_command_line(std::string words) {
+    return {Kind::command_line, nullptr, 0, 0, std::move(words)};
   }
   static Origin of_reason(std::string reason) {
     return {Kind::derived, nullptr, 0, 0, std::move(reason)};
@@ -34,7 +35,8 @@ struct Origin {
 
 // For the head of a message: "a.toml:3:5", "--set train.steps=5"; "default", "derived from …".
 std::string location(const Origin& origin);
-// For the printed configuration: "a.toml:3", "--set", "default", "derived from the tokenizer".
+// For the printed configuration: "a.toml:3", "--set" (the option alone), "default", "derived from
+// the tokenizer".
 std::string provenance(const Origin& origin);
 
 }  // namespace megatron::config

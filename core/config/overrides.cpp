@@ -40,17 +40,24 @@ std::optional<Node> value_of(std::string_view written, const Origin& origin) {
 
 class Override {
  public:
-  Override(Node& root, const std::string& assignment)
-      : root_(root), origin_(Origin::of_command_line(assignment)), assignment_(assignment) {}
+  Override(Node& root, const std::string& assignment, const AssignmentOption& option)
+      : root_(root),
+        option_(option),
+        origin_(Origin::of_command_line(text(option.name, " ", assignment))),
+        assignment_(assignment) {}
 
   void apply(Problems& problems) {
     const auto equals = assignment_.find('=');
-    const auto parts = split(std::string_view(assignment_).substr(0, equals));
-    bool complete = equals != std::string::npos && (parts.size() == 2 || parts.size() == 3);
+    auto parts = split(std::string_view(assignment_).substr(0, equals));
+    const bool any_section = option_.section.empty();
+    if (!any_section) parts.emplace(parts.begin(), option_.section);
+    bool complete =
+        equals != std::string::npos && (parts.size() == 2 || (any_section && parts.size() == 3));
     for (const std::string& part : parts) complete = complete && !part.empty();
     if (!complete) {
-      problems.add(origin_, "not an assignment", "--set takes SECTION.KEY=VALUE",
-                   "write for example --set train.steps=100");
+      problems.add(origin_, "not an assignment",
+                   text(option_.name, " takes ", any_section ? "SECTION." : "", "KEY=VALUE"),
+                   text("write for example ", option_.name, " ", option_.example));
       return;
     }
     const auto written = trimmed(std::string_view(assignment_).substr(equals + 1));
@@ -60,7 +67,7 @@ class Override {
           origin_, text(written, " is not a TOML value"),
           "a list needs brackets, and the strings in it quotes; a shell removes both kinds "
           "of quotes",
-          text("protect it from the shell: --set '", assignment_.substr(0, equals),
+          text("protect it from the shell: ", option_.name, " '", assignment_.substr(0, equals),
                written[0] == '[' ? "=[\"a\", \"b\"]'" : "=\"text\"'"));
       return;
     }
@@ -79,7 +86,7 @@ class Override {
     if (section->value.is_array_of_tables()) {
       problems.add(origin_, text("[[", parts[0], "]] holds several tables"),
                    text("the first is at ", location(section->origin)),
-                   text("name the plugin of one: --set ", parts[0], ".PLUGIN.",
+                   text("name the plugin of one: ", option_.name, " ", parts[0], ".PLUGIN.",
                         assignment_.substr(assignment_.find('.') + 1)));
       return;
     }
@@ -99,7 +106,7 @@ class Override {
         !(tables.kind == Node::Kind::array && tables.items.empty())) {
       problems.add(origin_, text("[", parts[0], "] is a single section"),
                    text("it is at ", location(section->origin)),
-                   text("write --set ", parts[0], ".", parts[2], "=..."));
+                   text("write ", option_.name, " ", parts[0], ".", parts[2], "=..."));
       return;
     }
     std::vector<Node*> matching;
@@ -126,15 +133,18 @@ class Override {
   }
 
   Node& root_;
+  const AssignmentOption& option_;
   Origin origin_;
   const std::string& assignment_;
 };
 
 }  // namespace
 
-Status apply_overrides(Node& root, std::span<const std::string> assignments) {
+Status apply_overrides(Node& root, std::span<const std::string> assignments,
+                       const AssignmentOption& option) {
   Problems problems;
-  for (const std::string& assignment : assignments) Override(root, assignment).apply(problems);
+  for (const std::string& assignment : assignments)
+    Override(root, assignment, option).apply(problems);
   return problems.status();
 }
 

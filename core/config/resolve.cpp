@@ -219,10 +219,12 @@ class Resolver {
     const std::string who = schema.owner().empty()
                                 ? header(section)
                                 : text("plugin '", schema.owner(), "' of ", header(section));
+    const std::string& flag = manifest_.key_option();
     problems_.add(table.origin.by_user() ? table.origin : whole_manifest(),
                   text("key '", option.key, "' is missing in ", header(section)),
                   text(who, " requires it", option.doc.empty() ? "" : ": ", option.doc),
-                  text("add ", option.key, " = ", placeholder(option)));
+                  text("add ", flag, flag.empty() ? "" : " ", option.key,
+                       flag.empty() ? " = " : "=", placeholder(option)));
   }
 
   static std::string placeholder(const OptionSpec& option) {

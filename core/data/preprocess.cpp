@@ -1,9 +1,9 @@
 #include "data/preprocess.hpp"
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
+#include "base/cpus.hpp"
 #include "data/encode_pool.hpp"
 #include "megatron/indexed_dataset.hpp"
 
@@ -90,7 +90,7 @@ class Run {
     if (options_.append_eod) rules.eod = tokenizer_.special_tokens().eod;
     rules.skip_bad_records = options_.skip_bad_records;
     const unsigned threads =
-        options_.workers > 0 ? options_.workers : std::max(1u, std::thread::hardware_concurrency());
+        options_.workers > 0 ? options_.workers : worker_count(usable_cpus().size());
     const size_t most_in_flight = size_t{2} * threads + 1;  // the bound on memory
     EncodePool pool(threads, std::move(rules), tokenizer_);
     std::deque<int64_t> bytes;  // of the batches in flight

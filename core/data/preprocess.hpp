@@ -1,5 +1,5 @@
 // From text to token ids: jsonl or plain text in, `<prefix>_<key>_document.{bin,idx}` out, as
-// Megatron's preprocess_data.py. Streams with bounded memory, encodes on all cores, keeps the order
+// Megatron's preprocess_data.py. Streams with bounded memory, encodes on all CPUs, keeps the order
 // of the input, and leaves either complete datasets or nothing.
 #pragma once
 
@@ -27,7 +27,7 @@ struct PreprocessOptions {
   bool append_eod = false;                     // end every document with the tokenizer's eod
   bool skip_bad_records = false;               // count them instead of stopping at the first
   bool overwrite = false;                      // replace datasets that exist
-  unsigned workers = 0;                        // encoding threads; 0 = one a core
+  unsigned workers = 0;  // encoding threads; 0 = one a usable CPU, within the quota
   std::optional<DType> dtype{};                  // default: u16 or i32, by the vocabulary
 };
 

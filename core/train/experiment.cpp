@@ -3,7 +3,7 @@
 #include "config/abi_config.hpp"
 #include "log/log.hpp"
 #include "plugin/kind.hpp"
-#include "train/layout_builder.hpp"
+#include "train/layout_collector.hpp"
 
 namespace megatron::train {
 namespace {

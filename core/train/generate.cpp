@@ -24,7 +24,8 @@ Status generate(Experiment& experiment, PoolServices& services,
   MGT_ASSIGN_OR_RETURN(const auto tokenizer, experiment.tokenizer());
   if (!tokenizer) {
     return invalid_argument(text("checkpoint '", checkpoint.folder(), "' has no tokenizer"),
-                            "its config.toml has no [tokenizer] section");
+                            "its config.toml has no [tokenizer] section",
+                            "name the tokenizer of the training data: --set tokenizer.plugin=NAME");
   }
   std::vector<int32_t> ids;
   int64_t eod = -1;

@@ -69,7 +69,8 @@ Result<ScheduleKind> parse_schedule(const std::string& name) {
   if (name == "1f1b") return ScheduleKind::one_f_one_b;
   if (name == "interleaved") return ScheduleKind::interleaved;
   if (name == "zero_bubble") return ScheduleKind::zero_bubble;
-  return invalid_argument(text("there is no pipeline schedule '", name, "'"), {},
+  return invalid_argument(text("there is no pipeline schedule '", name, "'"),
+                          "the parallel plugin that cuts the pipeline asks for it",
                           "choose gpipe, 1f1b, interleaved or zero_bubble");
 }
 
@@ -143,8 +144,12 @@ Status check_progress(const PipelineShape& s) {
   for (size_t r = 0; r < lists.size(); ++r) {
     if (at[r] == lists[r].size()) continue;
     const auto& a = lists[r][at[r]];
-    return internal_error(text("pipeline rank ", r, " waits for ever before its action ", at[r],
-                               " (chunk ", a.chunk, ", micro-batch ", a.micro_batch, ")"));
+    return Status::error(
+        Code::internal,
+        text("pipeline rank ", r, " waits for ever before its action ", at[r], " (chunk ", a.chunk,
+             ", micro-batch ", a.micro_batch, ")"),
+        "the schedule is wrong: ranks wait for each other in a circle (a bug in megatron-host)",
+        "choose another schedule, and report this one with the manifest");
   }
   return {};
 }

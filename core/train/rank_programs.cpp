@@ -39,7 +39,8 @@ class Builder {
     MGT_ASSIGN_OR_RETURN(const Program loss,
                          build_model_program(request_.model, "loss", request_.micro_batch_size));
     if (loss.losses.empty()) {
-      return invalid_argument("the model's program 'loss' has no loss term", {},
+      return invalid_argument("the model's program 'loss' has no loss term",
+                              "the model plugin declared none while it built the program",
                               "call Builder::loss in the model plugin");
     }
     MGT_RETURN_IF_ERROR(passes::check_divisible(layout_, loss));

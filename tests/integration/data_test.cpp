@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "integration/experiment.hpp"
+#include "support/shared_file.hpp"
 
 namespace megatron::test {
 namespace {
@@ -71,8 +72,7 @@ TEST_F(Preprocess, AnyNumberOfThreadsWritesTheSame) {
 }
 
 TEST_F(Preprocess, MegatronsOwnFiles) {
-  const std::string real = MEGATRON_SOURCE_DIR "/../shared/data/megatron-indexed";
-  if (!fs::exists(real)) GTEST_SKIP() << real << " is absent: files written by Megatron-LM";
+  MGT_SHARED_FILE(real, "/data/megatron-indexed");
   const Outcome o = preprocess({"--input", real + "/test.jsonl", "--tokenizer", "null",
                                 "--tokenizer-option", "vocab_size=131072", "--append-eod"});
   ASSERT_EQ(o.exit_code, 0) << o;
@@ -97,15 +97,39 @@ const BadInput kBadInputs[] = {
     {"NoTokenizer",
      {"--input", "bad.jsonl", "--tokenizer", "bite"},
      3,
-     "error: tokenizer plugin 'bite' not found\n"},
+     "\n  while reading --tokenizer bite: [tokenizer]\n"},
     {"MissingOption",
      {"--input", "bad.jsonl", "--tokenizer", "null"},
      2,
-     "key 'vocab_size' is missing in [tokenizer]\n"},
+     "error: --tokenizer null: key 'vocab_size' is missing in [tokenizer]\n"
+     "  plugin 'null' of [tokenizer] requires it: number of ordinary ids; the end of document is "
+     "one "
+     "more, with this id\n"
+     "  fix: add --tokenizer-option vocab_size=<an integer at least 1 and at most 2147483646>\n"},
     {"UnknownOption",
      {"--input", "bad.jsonl", "--tokenizer", "null", "--tokenizer-option", "vocab=5"},
      2,
-     "unknown key 'vocab' in [tokenizer]\n"},
+     "error: --tokenizer-option vocab=5: unknown key 'vocab' in [tokenizer]\n"},
+    {"OptionOutOfRange",
+     {"--input", "bad.jsonl", "--tokenizer", "null", "--tokenizer-option", "vocab_size=0"},
+     2,
+     "error: --tokenizer-option vocab_size=0: tokenizer.vocab_size = 0 is out of range\n"},
+    {"OptionWithoutValue",
+     {"--input", "bad.jsonl", "--tokenizer", "null", "--tokenizer-option", "vocab_size"},
+     2,
+     "error: --tokenizer-option vocab_size: not an assignment\n  --tokenizer-option takes "
+     "KEY=VALUE\n  fix: write for example --tokenizer-option vocab_size=50257\n"},
+    {"OptionWithASection",
+     {"--input", "bad.jsonl", "--tokenizer", "null", "--tokenizer-option",
+      "tokenizer.vocab_size=5"},
+     2,
+     "error: --tokenizer-option tokenizer.vocab_size=5: not an assignment\n"},
+    {"TwoTokenizers",
+     {"--input", "bad.jsonl", "--tokenizer", "byte", "--tokenizer-option", "plugin=null"},
+     2,
+     "error: --tokenizer-option plugin=null: the plugin is named twice\n  --tokenizer byte names "
+     "it\n"
+     "  fix: leave this option out, or give its value to --tokenizer\n"},
     {"Exists", {"--input", "good.jsonl", "--tokenizer", "byte"}, 1, "out_text_document"},
 };
 

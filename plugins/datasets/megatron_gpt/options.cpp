@@ -35,12 +35,6 @@ Status check_data_path(const std::string& path) {
 }  // namespace
 
 Result<Options> read_options(const Config& config) {
-  if (config.boolean("reset_attention_mask")) {
-    return Status::error(Code::unimplemented,
-                         "reset_attention_mask = true is not supported by dataset 'megatron_gpt'",
-                         "attention is causal over the whole sample, across documents",
-                         "set reset_attention_mask = false");
-  }
   Options options;
   options.data_path = config.string("data_path");
   MGT_RETURN_IF_ERROR(check_data_path(options.data_path));

@@ -9,21 +9,18 @@
 namespace megatron::gpt {
 
 inline constexpr Option kOptions[] = {
-    option("data_path", MGT_OPTION_PATH, "", "Common prefix of the .bin and .idx file.").required(),
+    option("data_path", MGT_OPTION_PATH, "", "common prefix of the .bin and .idx file").required(),
     option("split", MGT_OPTION_STRING, "\"969,30,1\"",
-           "Weights of train, valid and test; each takes its share of the sequences, in order."),
+           "weights of train, valid and test; each takes its share of the sequences, in order"),
     option("eod_mask_loss", MGT_OPTION_BOOL, "false",
-           "No loss at positions where the model reads an end-of-document token."),
+           "no loss at positions where the model reads an end-of-document token"),
     option("reset_position_ids", MGT_OPTION_BOOL, "false",
-           "Position ids start at 0 again after an end-of-document token."),
-    option("reset_attention_mask", MGT_OPTION_BOOL, "false",
-           "Not supported: attention is causal over the whole sample."),
-    option(
-        "add_extra_token_to_sequence", MGT_OPTION_BOOL, "true",
-        "A sample takes one token more than the sequence, so that the last position has a label."),
+           "position ids start at 0 again after an end-of-document token"),
+    option("add_extra_token_to_sequence", MGT_OPTION_BOOL, "true",
+           "a sample takes one token more than the sequence, so that the last position has a label"),
     option("drop_last_partial_validation_sequence", MGT_OPTION_BOOL, "true",
-           "Leave out the last validation sample when the tokens do not fill it; "
-           "false keeps it, padded, without loss on the padding."),
+           "leave out the last validation sample when the tokens do not fill it; "
+           "false keeps it, padded, without loss on the padding"),
 };
 
 struct Options {

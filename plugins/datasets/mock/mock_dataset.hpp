@@ -11,20 +11,20 @@
 namespace megatron::mock {
 
 inline constexpr Option kOptions[] = {
-    option("vocab_size", MGT_OPTION_INT, "0", "Number of token ids; 0 takes the tokenizer's.")
+    option("vocab_size", MGT_OPTION_INT, "0", "number of token ids; 0 = the tokenizer's")
         .at_least(0)
         .at_most(2147483647),
     option("strides", MGT_OPTION_INT, "4",
-           "A sample steps by one of 1 to this many, chosen at random; 1 makes every next token "
-           "a function of the token before it.")
+           "a sample steps by one of 1 to this many, chosen at random; 1 makes every next token "
+           "a function of the token before it")
         .at_least(1)
         .at_most(2147483647),
     option("noise", MGT_OPTION_FLOAT, "0.0",
-           "Probability that a token is replaced by a uniformly random one.")
+           "probability that a token is replaced by a uniformly random one")
         .at_least(0)
         .at_most(1),
     option("num_samples", MGT_OPTION_INT, "1024",
-           "Size of the dataset when the run asks for one pass.")
+           "size of the dataset when the run asks for one pass")
         .at_least(1),
 };
 

@@ -13,6 +13,6 @@ const megatron::Option kOptions[] = {
 
 }  // namespace
 
-MEGATRON_PLUGIN(mgt_device, "1.0",
+MEGATRON_PLUGIN(mgt_device, "0.1.0",
                 .description = "CPU kernels, vectorised for the processor found.",
                 .options = kOptions, .table = megatron::device_table<megatron::cpu::CpuDevice>());

@@ -22,7 +22,7 @@ class Gpt final : public Model {
  public:
   Gpt(const Config& config, int64_t vocab_size) : h_(Hyperparameters::read(config, vocab_size)) {}
   // "loss": inputs tokens, position_ids, labels i32 and loss_mask f32, all [batch, seq]; one term
-  // "lm loss". "logits": inputs tokens, position_ids; output logits [batch, seq, vocab].
+  // "lm". "logits": inputs tokens, position_ids; output logits [batch, seq, vocab].
   void build(const ProgramRequest& request, const Builder& builder) override;
 
  private:

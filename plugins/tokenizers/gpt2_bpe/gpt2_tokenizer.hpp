@@ -9,13 +9,13 @@
 namespace megatron::gpt2 {
 
 inline constexpr Option kOptions[] = {
-    option("vocab_file", MGT_OPTION_PATH, "", "The tokenizer's vocab.json.").required(),
-    option("merge_file", MGT_OPTION_PATH, "", "The tokenizer's merges.txt.").required(),
+    option("vocab_file", MGT_OPTION_PATH, "", "the tokenizer's vocab.json").required(),
+    option("merge_file", MGT_OPTION_PATH, "", "the tokenizer's merges.txt").required(),
     option("eod_token", MGT_OPTION_STRING, "\"<|endoftext|>\"",
-           "The vocabulary's end-of-document token."),
+           "the vocabulary's end-of-document token"),
     option("allow_special_tokens", MGT_OPTION_BOOL, "false",
-           "Text that spells eod_token becomes that id; false treats it as any other text, so that "
-           "no document can forge the end of another."),
+           "text that spells eod_token becomes that id; false treats it as any other text, so that "
+           "no document can forge the end of another"),
 };
 
 class Gpt2Tokenizer : public Tokenizer {

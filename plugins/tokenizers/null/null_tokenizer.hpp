@@ -8,7 +8,7 @@ namespace megatron::null {
 
 inline constexpr Option kOptions[] = {
     option("vocab_size", MGT_OPTION_INT, "",
-           "Number of ordinary ids; the end of document is one more, with this id.")
+           "number of ordinary ids; the end of document is one more, with this id")
         .required()
         .at_least(1)
         .at_most(2147483646),

@@ -3,7 +3,7 @@
 //
 //   constexpr megatron::Option kOptions[] = {
 //       megatron::option("beta1", MGT_OPTION_FLOAT, "0.9", "…")};
-//   MEGATRON_PLUGIN(mgt_optimizer, "1.0", .description = "AdamW.", .options = kOptions,
+//   MEGATRON_PLUGIN(mgt_optimizer, "0.1.0", .description = "AdamW.", .options = kOptions,
 //                   .table = megatron::optimizer_table<AdamW>());
 //
 // MEGATRON_PLUGIN_KIND and MEGATRON_PLUGIN_NAME come from megatron_add_plugin(), so that the note,

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -98,6 +99,12 @@ TEST(Cpus, QuotaOfTheControlGroup) {
       std::ofstream(root / file) << content;
     }
     EXPECT_EQ(cpu_quota(root.string()), c.expected) << c.name;
+    for (const uint32_t cpus : {1u, 2u, 64u}) {
+      EXPECT_EQ(worker_count(cpus, root.string()),
+                c.expected == 0 ? cpus : std::min(cpus, c.expected))
+          << c.name;
+    }
+    EXPECT_EQ(worker_count(0, root.string()), 1u) << c.name;
   }
 }
 

@@ -231,10 +231,6 @@ TEST_F(GptDatasetTest, OptionErrors) {
   write({{1, 2, 3, 4, 5}});
   const auto error = [&](const Given& given) { return thrown([&] { make(4, given); }); };
   EXPECT_EQ(
-      error({{"reset_attention_mask", "true"}}),
-      "reset_attention_mask = true is not supported by dataset 'megatron_gpt'\n  attention is "
-      "causal over the whole sample, across documents\n  fix: set reset_attention_mask = false");
-  EXPECT_EQ(
       error({{"eod_mask_loss", "true"}}),
       "eod_mask_loss = true needs the end-of-document id\n  the experiment has no tokenizer\n  "
       "fix: name the tokenizer that wrote the data, or set eod_mask_loss = false");

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -16,19 +15,10 @@
 
 #include "megatron/dataset.hpp"
 #include "megatron/tokenizer.hpp"
+#include "support/shared_file.hpp"
 #include "support/temp_folder.hpp"
 
 namespace megatron::test {
-
-inline std::string shared_dir() {
-  if (const char* given = std::getenv("MEGATRON_SHARED_DIR")) return given;
-  return std::string(MEGATRON_SOURCE_DIR) + "/../shared";
-}
-// In a test body: skips, with the reason, where the shared data is absent.
-#define MGT_SHARED_FILE(variable, relative)                               \
-  const std::string variable = ::megatron::test::shared_dir() + relative; \
-  if (!std::filesystem::exists(variable))                                 \
-  GTEST_SKIP() << variable << " is absent; set MEGATRON_SHARED_DIR to the shared test data"
 
 inline size_t file_count(const TempFolder& folder) {
   size_t n = 0;

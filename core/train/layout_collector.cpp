@@ -1,4 +1,4 @@
-#include "train/layout_builder.hpp"
+#include "train/layout_collector.hpp"
 
 #include <algorithm>
 
@@ -35,7 +35,8 @@ LayoutCollector::LayoutCollector() {
 Status LayoutCollector::mesh_axis(std::string_view name, uint32_t size) {
   for (const auto& a : layout_.axes) {
     if (a.name == name) {
-      return invalid_argument(text("two parallel plugins make the mesh axis '", name, "'"), {},
+      return invalid_argument(text("two parallel plugins make the mesh axis '", name, "'"),
+                              "a mesh has one axis of a name",
                               "name each strategy once in [[parallel]]");
     }
   }
@@ -49,14 +50,17 @@ Status LayoutCollector::known_axis(std::string_view mesh) const {
   return known ? Status()
                : invalid_argument(
                      text("there is no mesh axis '", mesh, "'"),
-                     "a parallel plugin refers to it before it makes it (a bug of the plugin)");
+                     "the parallel plugin refers to an axis that no plugin has made before",
+                     "report it to the plugin's author");
 }
 
 Status LayoutCollector::map_axis(std::string_view logical, std::string_view mesh,
                                  mgt_index_map_kind map, uint32_t flags) {
   MGT_RETURN_IF_ERROR(known_axis(mesh));
   if (map != MGT_MAP_CONTIGUOUS && map != MGT_MAP_BALANCED)
-    return Status(Code::unimplemented, text("unknown index map number ", map));
+    return Status::error(Code::unimplemented, text("unknown index map number ", map),
+                         "this host knows 1 (contiguous) and 2 (balanced)",
+                         "run a host of the plugin's sdk, or report it to the plugin's author");
   layout_.mappings.push_back({.logical = std::string(logical),
                               .mesh = std::string(mesh),
                               .cut = static_cast<Cut>(map),
@@ -68,7 +72,10 @@ Status LayoutCollector::map_axis(std::string_view logical, std::string_view mesh
 
 Status LayoutCollector::shard_states(std::string_view mesh, uint32_t stage) {
   MGT_RETURN_IF_ERROR(known_axis(mesh));
-  if (stage > 3) return invalid_argument(text("there is no ZeRO stage ", stage));
+  if (stage > 3) {
+    return invalid_argument(text("there is no ZeRO stage ", stage), "the stages are 0 to 3",
+                            "report it to the plugin's author");
+  }
   layout_.zero_axis = mesh;
   layout_.zero_stage = static_cast<int>(stage);
   return {};
@@ -86,7 +93,9 @@ Status LayoutCollector::attention(std::string_view mesh, mgt_attention_method me
       layout_.all_to_all_axis = mesh;
       return {};
     default:
-      return Status(Code::unimplemented, text("unknown attention method number ", method));
+      return Status::error(Code::unimplemented, text("unknown attention method number ", method),
+                           "this host knows 1 (all-gather), 2 (ring) and 3 (all-to-all)",
+                           "run a host of the plugin's sdk, or report it to the plugin's author");
   }
 }
 
