@@ -11,10 +11,10 @@
 #include "support/plugin_fixture.hpp"
 #include "support/simulated_mesh.hpp"
 #include "train/engine.hpp"
+#include "train/layout_collector.hpp"
 
 namespace megatron::test {
 namespace {
-
 
 constexpr int64_t kMicroBatch = 2;
 constexpr int64_t kSeq = 8;
@@ -156,6 +156,19 @@ class Rank {
   std::unique_ptr<train::Engine> engine_;
 };
 
+// What the plugin adds to a layout.
+void apply(train::LayoutCollector& collector, const std::string& plugin_name,
+           std::map<std::string, TestConfig::Value> options) {
+  const mgt_plugin& plugin = load_plugin("parallel", plugin_name);
+  const TestConfig config(plugin, std::move(options));
+  const auto* strategy = static_cast<const mgt_parallel*>(plugin.table);
+  void* self = nullptr;
+  throw_if_error(from_abi(strategy->create(serial_host(), config.table(), &self)));
+  const Status status = from_abi(strategy->apply(self, collector.table()));
+  strategy->destroy(self);
+  throw_if_error(status);
+}
+
 double norm(const std::vector<double>& x) {
   double n = 0;
   for (const double v : x) n += v * v;
@@ -165,32 +178,15 @@ double norm(const std::vector<double>& x) {
 }  // namespace
 
 passes::Layout LayoutCase::layout() const {
-  passes::Layout l;
-  l.axes = {{"pipeline", pipeline},
-            {"data", data},
-            {"context", context},
-            {"tensor", tensor}};
-  l.mappings = {{.logical = "batch", .mesh = "data", .instances = true},
-                {.logical = "seq", .mesh = "context", .cut = Cut::balanced},
-                {.logical = "heads", .mesh = "tensor"},
-                {.logical = "mlp", .mesh = "tensor", .padded = true},
-                {.logical = "vocab", .mesh = "tensor", .padded = true}};
-  if (attention == "all_to_all") {
-    l.mappings.push_back({.logical = "heads", .mesh = "context", .secondary = true});
-    l.all_to_all_axis = "context";
-  }
-  if (attention == "ring") l.ring_axis = "context";
-  if (sequence_parallel)
-    l.mappings.push_back({.logical = "seq", .mesh = "tensor", .secondary = true});
-  if (zero > 0) {
-    l.zero_axis = "data";
-    l.zero_stage = zero;
-  }
-  if (pipeline > 1) l.pipeline_axis = "pipeline";
-  l.pipeline.schedule = schedule;
-  l.pipeline.virtual_stages = virtual_stages;
-  if (vocab_multiple > 1) l.multiples["vocab"] = vocab_multiple;
-  return l;
+  train::LayoutCollector collector;
+  apply(collector, "pipeline",
+        {{"size", pipeline}, {"schedule", schedule}, {"virtual_stages", virtual_stages}});
+  apply(collector, "data", {{"size", data}, {"zero_stage", int64_t{zero}}});
+  apply(collector, "context", {{"size", context}, {"method", attention}});
+  apply(collector, "tensor", {{"size", tensor}, {"sequence_parallel", int64_t{sequence_parallel}}});
+  passes::Layout layout = value_or_throw(collector.finish(ranks()));
+  if (vocab_multiple > 1) layout.multiples["vocab"] = vocab_multiple;
+  return layout;
 }
 
 Trajectory train(const LayoutCase& c, const TrainingShape& shape) {
