@@ -11,6 +11,7 @@
 #include "plugin/registry.hpp"
 
 #define MEGATRON_COMMANDS(X) \
+  X(check)                   \
   X(describe_plugin)         \
   X(generate)                \
   X(list_plugins)            \

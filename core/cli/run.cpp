@@ -6,6 +6,7 @@
 #include "cli/command.hpp"
 #include "launch/local_launcher.hpp"
 #include "log/log.hpp"
+#include "train/run_plan.hpp"
 #include "train/train.hpp"
 
 namespace megatron::cli {
@@ -49,7 +50,7 @@ void report(const train::Experiment& experiment, const train::LoopResult& result
 
 // Starts this command once for each rank of the layout.
 Status launch(train::Experiment& experiment, const passes::Layout& layout, const Context& context) {
-  MGT_RETURN_IF_ERROR(train::check_experiment(experiment, layout));
+  MGT_RETURN_IF_ERROR(train::plan_run(experiment, layout).status());
   launch::LocalLaunch request;
   request.command = context.command_line;
   request.ranks = static_cast<uint32_t>(layout.world_size());

@@ -64,6 +64,8 @@ struct OpDef {
   CostFn flops = nullptr;
   // Inserted by passes after partitioning; models cannot write it.
   bool internal = false;
+  // Ranks exchange it, over the mesh axis that the attribute `axis` names.
+  bool communicates = false;
 
   bool elementwise() const { return pattern.empty() && infer == nullptr; }
 };

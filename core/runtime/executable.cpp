@@ -14,12 +14,6 @@ using namespace graph;  // NOLINT(google-build-using-namespace)
 
 constexpr size_t kMaxScalarOperands = 4;
 
-bool is_communication(const OpDef& op) {
-  static constexpr std::string_view kNames[] = {
-      "all_gather", "all_reduce", "all_to_all", "recv", "reduce_scatter", "ring_shift", "send"};
-  return std::find(std::begin(kNames), std::end(kNames), op.name) != std::end(kNames);
-}
-
 bool is_scalar_node(const Program& program, const Node& node) {
   return node.op->elementwise() && program.type(node.outputs[0]).is_scalar();
 }
@@ -95,15 +89,8 @@ Status Executable::prepare(NodeId id, const DeviceView& device) {
     (program_.type(v).is_scalar() ? step.scalar_inputs : step.tensor_inputs).push_back(v);
   }
   step.scalars.resize(step.scalar_inputs.size());
-  step.communicates = is_communication(*node.op);
+  step.communicates = node.op->communicates;
   if (step.communicates) {
-    if (collectives_ == nullptr) {
-      return Status::error(Code::failed_precondition,
-                           text("op '", node.op->name, "' over mesh axis '",
-                                string_attr(node.attrs, "axis"), "' cannot run"),
-                           "this run has no communication back end",
-                           "start it on all ranks of the mesh, or give the axis the size 1");
-    }
     step.collective = make_collective(program_, node);
   } else {
     step.flops = flops_of(program_, node);
@@ -142,6 +129,13 @@ Result<size_t> Executable::bind(void* scratch, const Homes& homes) {
     }
   }
   for (const auto& step : steps_) {
+    if (step.communicates && collectives_ == nullptr) {
+      return Status::error(Code::failed_precondition,
+                           text("op '", step.collective.op, "' over mesh axis '",
+                                step.collective.axis, "' cannot run"),
+                           "this run has no communication back end",
+                           "start it on all ranks of the mesh, or give the axis the size 1");
+    }
     Operands operands;
     for (const ValueId v : step.tensor_inputs) operands.inputs.push_back(binding.addresses[v]);
     for (const ValueId v : program_.nodes[step.node].outputs)

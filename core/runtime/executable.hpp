@@ -39,6 +39,7 @@ class Executable {
   const MemoryPlan& plan() const { return plan_; }
 
   // Resolves every pointer: `scratch` has plan().scratch_bytes, `homes` every parameter and state.
+  // A program with communication needs collectives from here on.
   // Returns the number of the binding, 0 for the first.
   Result<size_t> bind(void* scratch, const Homes& homes);
 

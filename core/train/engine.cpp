@@ -43,10 +43,16 @@ Engine::Engine(const EngineRequest& request)
   }
 }
 
-Result<std::unique_ptr<Engine>> Engine::create(const EngineRequest& request) {
+Result<std::unique_ptr<Engine>> Engine::plan(const EngineRequest& request) {
   std::unique_ptr<Engine> engine(new Engine(request));
   MGT_ASSIGN_OR_RETURN(engine->programs_, build_rank_programs(engine->request_));
   MGT_RETURN_IF_ERROR(engine->compile());
+  engine->measure();
+  return engine;
+}
+
+Result<std::unique_ptr<Engine>> Engine::create(const EngineRequest& request) {
+  MGT_ASSIGN_OR_RETURN(auto engine, plan(request));
   MGT_RETURN_IF_ERROR(engine->allocate());
   return engine;
 }
@@ -108,10 +114,8 @@ void Engine::each_unit(const std::function<void(const Unit&)>& body) const {
   for (const auto* unit : {&counts_, &reduce_, &update_, &logits_}) visit(*unit);
 }
 
-// One arena: weights, gradients, optimizer states, activations in flight, and the scratch that all
-// programs use in turn.
-Status Engine::allocate() {
-  RankPrograms& p = programs_;
+void Engine::measure() {
+  const RankPrograms& p = programs_;
   memory_.parameters = bytes_of(p.parameters);
   memory_.gradients = bytes_of(p.gradients) + bytes_of(p.reduced);
   memory_.optimizer_states = bytes_of(p.optimizer_states);
@@ -124,6 +128,12 @@ Status Engine::allocate() {
   each_unit([&](const Unit& unit) {
     memory_.scratch = std::max(memory_.scratch, align_page(unit.executable->plan().scratch_bytes));
   });
+}
+
+// One arena: weights, gradients, optimizer states, activations in flight, and the scratch that all
+// programs use in turn.
+Status Engine::allocate() {
+  RankPrograms& p = programs_;
   MGT_ASSIGN_OR_RETURN(arena_, request_.device.allocate(static_cast<uint64_t>(memory_.total())));
 
   char* at = static_cast<char*>(arena_);
@@ -209,6 +219,21 @@ Status Engine::download(const PersistentTensor& tensor, std::span<float> local) 
 Status Engine::upload(const PersistentTensor& tensor, std::span<const float> local) const {
   MGT_CHECK(static_cast<int64_t>(local.size_bytes()) == tensor.local.bytes(), tensor.name);
   return request_.device.upload(tensor.home, local.data(), local.size_bytes());
+}
+
+std::vector<Engine::Work> Engine::step_work() const {
+  std::vector<Work> out;
+  const auto add = [&](const Unit& unit, int64_t runs) {
+    if (unit) out.push_back({&unit.executable->program(), runs});
+  };
+  for (const auto& c : chunks_) {
+    for (const auto* unit : {&c.forward, &c.backward, &c.weight})
+      add(*unit, request_.micro_batches);
+  }
+  add(counts_, request_.micro_batches);
+  add(reduce_, 1);
+  add(update_, 1);
+  return out;
 }
 
 std::vector<runtime::Executable*> Engine::step_executables() {

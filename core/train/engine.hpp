@@ -47,6 +47,9 @@ struct LossValue {
 class Engine {
  public:
   static Result<std::unique_ptr<Engine>> create(const EngineRequest& request);
+  // Compiled, without memory and without other ranks: what `programs`, `memory` and `work` tell is
+  // what a run would have.
+  static Result<std::unique_ptr<Engine>> plan(const EngineRequest& request);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
   ~Engine();
@@ -86,6 +89,12 @@ class Engine {
   Status upload(const PersistentTensor& tensor, std::span<const float> local) const;
 
   MemoryReport memory() const { return memory_; }
+  // What a training step runs, in no order, with how often.
+  struct Work {
+    const graph::Program* program;
+    int64_t runs;
+  };
+  std::vector<Work> step_work() const;
   // Executables that a training step runs, for profiles.
   std::vector<runtime::Executable*> step_executables();
 
@@ -110,6 +119,7 @@ class Engine {
   explicit Engine(const EngineRequest& request);
   Status compile();
   Result<Unit> compile(const graph::Program& program) const;
+  void measure();
   Status allocate();
   void each_unit(const std::function<void(const Unit&)>& body) const;
 

@@ -94,7 +94,25 @@ Result<Instance<Table>> Experiment::create(const config::Section& section, std::
   MGT_RETURN_IF_ERROR(from_abi(table.create(loaded.host(), options.table(), context..., &self),
                                text(plugin::kind_name(kind), " plugin '", section.plugin(), "'"))
                           .context(text(act, " of ", config::location(section.origin()))));
+  made_.insert(&section);
   return Instance<Table>(&table, self);
+}
+
+// One that has its default value, as all have in a checkpoint's config.toml, misleads nobody.
+Status Experiment::check_options_read() const {
+  for (const auto& section : config_.all()) {
+    if (!made_.contains(&section)) continue;
+    for (const auto& entry : section.entries()) {
+      if (!entry.of_plugin || entry.read || !entry.origin.by_user()) continue;
+      if (entry.value == entry.option.default_value) continue;
+      return invalid_argument(
+          section.describe(entry.option.key),
+          text("plugin '", section.plugin(),
+               "' declares this option and never reads it: the value would be ignored"),
+          "remove the key, or report it to the plugin's author");
+    }
+  }
+  return {};
 }
 
 Result<std::optional<TokenizerView>> Experiment::tokenizer() {

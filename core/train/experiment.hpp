@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -86,6 +87,10 @@ class Experiment {
   Result<const Instance<mgt_dataset>*> dataset(std::string_view split, int64_t num_samples,
                                                const std::vector<graph::Value>& fields);
 
+  // Options that a user set and the plugin declares but never read while it was made. Plugins that
+  // were not made are left out.
+  Status check_options_read() const;
+
   int64_t seed() const { return config_.section("train").get<int64_t>("seed"); }
   // The layout that the [[parallel]] plugins make for a run of that many ranks; nothing: as many as
   // they ask for.
@@ -104,6 +109,7 @@ class Experiment {
 
   plugin::Registry* registry_ = nullptr;
   config::Resolved config_;
+  std::set<const config::Section*> made_;  // sections whose plugin has an object
   Instance<mgt_tokenizer> tokenizer_;
   Instance<mgt_model> model_;
   Instance<mgt_device> device_;

@@ -10,6 +10,8 @@
 #include "checkpoint/checkpoint.hpp"
 #include "log/log.hpp"
 #include "train/generate.hpp"
+#include "train/run_plan.hpp"
+#include "train/run_request.hpp"
 #include "train/state_transfer.hpp"
 
 namespace megatron::train {
@@ -20,127 +22,6 @@ namespace fs = std::filesystem;
 void warn(std::string_view message) { log::warning(message); }
 
 double gib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
-
-Status refuse(std::string_view fact, std::string_view cause, std::string_view action) {
-  return invalid_argument(fact, cause, action);
-}
-
-Result<LrSchedule> lr_schedule(const config::Section& o, int64_t global_batch,
-                               int64_t train_iters) {
-  LrSchedule s;
-  MGT_ASSIGN_OR_RETURN(s.style, parse_lr_decay_style(o.get<std::string>("lr_decay_style")));
-  MGT_ASSIGN_OR_RETURN(s.wsd_style,
-                       parse_wsd_decay_style(o.get<std::string>("lr_wsd_decay_style")));
-  s.max = o.get<double>("lr");
-  s.min = o.get<double>("min_lr");
-  s.init = o.get<double>("lr_warmup_init");
-  const int64_t decay_iters =
-      o.get<int64_t>("lr_decay_iters") > 0 ? o.get<int64_t>("lr_decay_iters") : train_iters;
-  s.decay_samples = decay_iters * global_batch;
-  const double fraction = o.get<double>("lr_warmup_fraction");
-  const int64_t warmup_iters = o.get<int64_t>("lr_warmup_iters");
-  if (fraction > 0 && warmup_iters > 0) {
-    return refuse(text(o.describe("lr_warmup_fraction"), ": the warm-up is given twice"),
-                  text("lr_warmup_iters is ", warmup_iters),
-                  "set one of lr_warmup_fraction and lr_warmup_iters");
-  }
-  s.warmup_samples = fraction > 0
-                         ? static_cast<int64_t>(fraction * static_cast<double>(s.decay_samples))
-                         : warmup_iters * global_batch;
-  s.wsd_decay_samples = o.get<int64_t>("lr_wsd_decay_iters") * global_batch;
-  if (s.min > s.max)
-    return refuse(o.describe("min_lr"), text("it exceeds lr = ", s.max),
-                  "lower min_lr or raise lr");
-  if (s.warmup_samples >= s.decay_samples && s.warmup_samples > 0) {
-    return refuse(
-        o.describe(fraction > 0 ? "lr_warmup_fraction" : "lr_warmup_iters"),
-        text("the warm-up takes ", s.warmup_samples, " samples, the whole decay ", s.decay_samples),
-        "shorten the warm-up");
-  }
-  if (s.style == LrDecayStyle::wsd && s.wsd_decay_samples == 0) {
-    return refuse(o.describe("lr_decay_style"), "WSD needs the length of its last phase",
-                  "set optimizer.lr_wsd_decay_iters");
-  }
-  return s;
-}
-
-Result<WeightDecaySchedule> weight_decay_schedule(const config::Section& o, int64_t global_batch,
-                                                  int64_t train_iters) {
-  WeightDecaySchedule s;
-  MGT_ASSIGN_OR_RETURN(s.style,
-                       parse_weight_decay_style(o.get<std::string>("weight_decay_incr_style")));
-  const double constant = o.get<double>("weight_decay");
-  s.start = o.has("start_weight_decay") ? o.get<double>("start_weight_decay") : constant;
-  s.end = o.has("end_weight_decay") ? o.get<double>("end_weight_decay") : constant;
-  s.samples = train_iters * global_batch;
-  if (s.style == WeightDecayStyle::constant && s.start != s.end) {
-    return refuse(o.describe("weight_decay_incr_style"),
-                  text("weight decay starts at ", s.start, " and ends at ", s.end),
-                  "choose linear or cosine, or leave start_ and end_weight_decay out");
-  }
-  return s;
-}
-
-int64_t data_ranks(const passes::Layout& layout) {
-  const auto axis = layout.axis(instance_axis(layout));
-  return axis ? layout.axes[*axis].size : 1;
-}
-int64_t data_rank(const passes::Layout& layout, int64_t rank) {
-  const auto axis = layout.axis(instance_axis(layout));
-  return axis ? layout.coordinates(rank)[*axis] : 0;
-}
-
-// "pipeline 2 · data 4"
-std::string describe(const passes::Layout& layout) {
-  std::string out;
-  for (const auto& axis : layout.axes) {
-    if (axis.size > 1) out += text(out.empty() ? "" : " · ", axis.name, " ", axis.size);
-  }
-  return out;
-}
-
-Result<LoopOptions> loop_options(const Experiment& experiment, const passes::Layout& layout) {
-  const auto& train = experiment.config().section("train");
-  const auto& optimizer = experiment.config().section("optimizer");
-  LoopOptions o;
-  o.train_iters = train.get<int64_t>("train_iters");
-  o.micro_batch_size = train.get<int64_t>("micro_batch_size");
-  o.global_batch_size = train.get<int64_t>("global_batch_size");
-  const int64_t ranks = data_ranks(layout);
-  if (o.global_batch_size == 0) o.global_batch_size = o.micro_batch_size * ranks;
-  if (o.global_batch_size % (o.micro_batch_size * ranks) != 0) {
-    return refuse(train.describe("global_batch_size"),
-                  ranks == 1
-                      ? text("it is not a multiple of micro_batch_size = ", o.micro_batch_size)
-                      : text("it is not a multiple of micro_batch_size · data ranks = ",
-                             o.micro_batch_size, " · ", ranks),
-                  "change one of them");
-  }
-  o.clip_grad = optimizer.get<double>("clip_grad");
-  MGT_ASSIGN_OR_RETURN(o.lr, lr_schedule(optimizer, o.global_batch_size, o.train_iters));
-  MGT_ASSIGN_OR_RETURN(o.weight_decay,
-                       weight_decay_schedule(optimizer, o.global_batch_size, o.train_iters));
-  o.eval_interval = train.get<int64_t>("eval_interval");
-  o.eval_iters = train.get<int64_t>("eval_iters");
-  o.save_interval = experiment.config().section("checkpoint").get<int64_t>("save_interval");
-  return o;
-}
-
-// Options that a plugin declares and ignores. One that has its default value, as all have in a
-// checkpoint's config.toml, misleads nobody.
-Status check_all_read(const config::Resolved& config) {
-  for (const auto& section : config.all()) {
-    for (const auto& entry : section.entries()) {
-      if (!entry.of_plugin || entry.read || !entry.origin.by_user()) continue;
-      if (entry.value == entry.option.default_value) continue;
-      return refuse(section.describe(entry.option.key),
-                    text("plugin '", section.plugin(),
-                         "' declares this option and never reads it: the value would be ignored"),
-                    "remove the key, or report it to the plugin's author");
-    }
-  }
-  return {};
-}
 
 Status prepare_directory(const std::string& directory, const RunOptions& options) {
   std::error_code error;
@@ -179,18 +60,6 @@ std::string output_dir(const Experiment& experiment, const std::string& manifest
 
 namespace {
 
-Result<RankRequest> rank_request(Experiment& experiment, const passes::Layout& layout,
-                                 const LoopOptions& loop) {
-  RankRequest request;
-  MGT_ASSIGN_OR_RETURN(request.model, experiment.model());
-  MGT_ASSIGN_OR_RETURN(request.optimizer, experiment.optimizer());
-  request.layout = layout;
-  request.micro_batch_size = loop.micro_batch_size;
-  request.micro_batches = loop.global_batch_size / loop.micro_batch_size / data_ranks(layout);
-  request.evaluate = loop.eval_iters > 0;
-  return request;
-}
-
 // Compute threads of this rank: its share of the CPUs that the ranks of this host have.
 Status start_threads(const Experiment& experiment, PoolServices& services, const Cluster* cluster) {
   const int64_t threads = experiment.config().section("train").get<int64_t>("num_threads");
@@ -199,22 +68,6 @@ Status start_threads(const Experiment& experiment, PoolServices& services, const
 }
 
 }  // namespace
-
-Status check_experiment(Experiment& experiment, const passes::Layout& layout) {
-  MGT_ASSIGN_OR_RETURN(const LoopOptions loop, loop_options(experiment, layout));
-  MGT_ASSIGN_OR_RETURN(RankRequest request, rank_request(experiment, layout, loop));
-  const auto axis = layout.axis(layout.pipeline_axis);
-  for (int64_t rank = 0; rank < layout.world_size(); ++rank) {
-    // Ranks that differ in their stage alone stand for all others.
-    const auto at = layout.coordinates(rank);
-    bool stands = true;
-    for (size_t m = 0; m < at.size(); ++m) stands = stands && (at[m] == 0 || m == axis);
-    if (!stands) continue;
-    request.rank = rank;
-    MGT_RETURN_IF_ERROR(build_rank_programs(request).status());
-  }
-  return {};
-}
 
 Result<LoopResult> run_experiment(Experiment& experiment, PoolServices& services,
                                   const passes::Layout& layout, Cluster* cluster,
@@ -265,21 +118,16 @@ Result<LoopResult> run_experiment(Experiment& experiment, PoolServices& services
   std::optional<DataFeed> train_feed;
   std::optional<DataFeed> valid_feed;
   MGT_RETURN_IF_ERROR(in_turn("opening the datasets", first_here, [&]() -> Status {
-    MGT_ASSIGN_OR_RETURN(
-        const auto* train_data,
-        experiment.dataset("train", loop.train_iters * loop.global_batch_size, engine->inputs()));
-    train_feed.emplace(DatasetView{train_data->table(), train_data->self()}, engine->inputs(),
-                       share);
-    if (loop.eval_iters == 0) return {};
-    MGT_ASSIGN_OR_RETURN(
-        const auto* valid_data,
-        experiment.dataset("valid", loop.eval_iters * loop.global_batch_size, engine->inputs()));
-    valid_feed.emplace(DatasetView{valid_data->table(), valid_data->self()}, engine->inputs(),
-                       share);
+    MGT_ASSIGN_OR_RETURN(const RunData data, open_datasets(experiment, loop, engine->inputs()));
+    const auto feed = [&](const Instance<mgt_dataset>& dataset, std::optional<DataFeed>& into) {
+      into.emplace(DatasetView{dataset.table(), dataset.self()}, engine->inputs(), share);
+    };
+    feed(*data.train, train_feed);
+    if (data.valid != nullptr) feed(*data.valid, valid_feed);
     return {};
   }));
 
-  MGT_RETURN_IF_ERROR(check_all_read(config));
+  MGT_RETURN_IF_ERROR(experiment.check_options_read());
   // Everything that can be wrong before the first step has had its say; now the run's files.
   if (leads) MGT_RETURN_IF_ERROR(prepare_directory(directory, options));
   MGT_RETURN_IF_ERROR(engine->any_rank("preparing the run's folder", false).status());
@@ -312,7 +160,7 @@ Result<LoopResult> run_experiment(Experiment& experiment, PoolServices& services
       programs.train_flops * static_cast<double>(loop.global_batch_size / loop.micro_batch_size);
   MGT_ASSIGN_OR_RETURN(const std::string device, request.device.description());
   inform(fmt::format("device: {}", device));
-  if (cluster != nullptr) inform(text("mesh: ", describe(layout)));
+  if (cluster != nullptr) inform(text("mesh: ", describe_mesh(layout)));
   inform(fmt::format("model: {} parameters; {:.3f} TFLOP an iteration", programs.parameter_count,
                      flops / 1e12));
   inform(fmt::format(

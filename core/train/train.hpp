@@ -18,10 +18,6 @@ struct RunOptions {
 // Folder of the run's files: config.toml, metrics.jsonl, checkpoints/.
 std::string output_dir(const Experiment& experiment, const std::string& manifest_path);
 
-// What would go wrong in a run of this layout, without starting it: impossible layouts, plugins
-// that refuse their options, programs that cannot be built. Every stage of a pipeline is built.
-Status check_experiment(Experiment& experiment, const passes::Layout& layout);
-
 // One rank's part of a run. `cluster` is null in a run of one.
 Result<LoopResult> run_experiment(Experiment& experiment, PoolServices& services,
                                   const passes::Layout& layout, Cluster* cluster,

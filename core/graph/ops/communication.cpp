@@ -45,24 +45,39 @@ void add_communication_ops(std::vector<OpDef>& table) {
   const AttrSpec offset{"offset", AttrKind::integer};
   const AttrSpec peer{"peer", AttrKind::integer};
   const AttrSpec tag{"tag", AttrKind::string};
-  table.push_back(
-      {.name = "all_reduce", .attrs = {axis, reduce}, .infer = infer_same, .internal = true});
-  table.push_back(
-      {.name = "all_gather", .attrs = {axis, parts}, .infer = infer_all_gather, .internal = true});
+  table.push_back({.name = "all_reduce",
+                   .attrs = {axis, reduce},
+                   .infer = infer_same,
+                   .internal = true,
+                   .communicates = true});
+  table.push_back({.name = "all_gather",
+                   .attrs = {axis, parts},
+                   .infer = infer_all_gather,
+                   .internal = true,
+                   .communicates = true});
   table.push_back({.name = "reduce_scatter",
                    .attrs = {axis, parts, reduce},
                    .infer = infer_reduce_scatter,
-                   .internal = true});
+                   .internal = true,
+                   .communicates = true});
   // Block r of x[parts, …] goes to rank r.
-  table.push_back({.name = "all_to_all", .attrs = {axis}, .infer = infer_same, .internal = true});
+  table.push_back({.name = "all_to_all",
+                   .attrs = {axis},
+                   .infer = infer_same,
+                   .internal = true,
+                   .communicates = true});
   // What the rank `offset` before this one holds, cyclically.
-  table.push_back(
-      {.name = "ring_shift", .attrs = {axis, offset}, .infer = infer_same, .internal = true});
+  table.push_back({.name = "ring_shift",
+                   .attrs = {axis, offset},
+                   .infer = infer_same,
+                   .internal = true,
+                   .communicates = true});
   table.push_back({.name = "send",
                    .attrs = {axis, peer, tag},
                    .outputs = 0,
                    .infer = infer_send,
-                   .internal = true});
+                   .internal = true,
+                   .communicates = true});
   table.push_back({.name = "recv",
                    .attrs = {axis,
                              peer,
@@ -71,7 +86,8 @@ void add_communication_ops(std::vector<OpDef>& table) {
                              {"dims", AttrKind::integers},
                              {"axes", AttrKind::string, false}},
                    .infer = infer_recv,
-                   .internal = true});
+                   .internal = true,
+                   .communicates = true});
 }
 
 }  // namespace megatron::graph
