@@ -19,9 +19,7 @@ mgt_str str(std::string_view s) { return to_abi(s); }
 TEST(LayoutCollector, Messages) {
   const Call calls[] = {
       {"the same axis again",
-       [](const mgt_layout& l) {
-         return l.mesh_axis(l.context, str("x"), 2, MGT_STATIONARY_WEIGHTS);
-       },
+       [](const mgt_layout& l) { return l.mesh_axis(l.context, str("x"), 2); },
        "two parallel plugins make the mesh axis 'x'\n  a mesh has one axis of a name\n"
        "  fix: name each strategy once in [[parallel]]"},
       {"an axis that nobody made",
@@ -44,7 +42,7 @@ TEST(LayoutCollector, Messages) {
   for (const Call& c : calls) {
     const LayoutCollector collector;
     const mgt_layout& table = *collector.table();
-    ASSERT_TRUE(from_abi(table.mesh_axis(table.context, str("x"), 2, MGT_STATIONARY_WEIGHTS)).ok());
+    ASSERT_TRUE(from_abi(table.mesh_axis(table.context, str("x"), 2)).ok());
     EXPECT_EQ(from_abi(c.call(table)).message(), c.message) << c.name;
   }
 }
@@ -52,7 +50,7 @@ TEST(LayoutCollector, Messages) {
 TEST(LayoutCollector, AnAxisWithoutASizeTakesWhatTheOthersLeave) {
   const LayoutCollector collector;
   const mgt_layout& table = *collector.table();
-  ASSERT_TRUE(from_abi(table.mesh_axis(table.context, str("x"), 2, MGT_STATIONARY_WEIGHTS)).ok());
+  ASSERT_TRUE(from_abi(table.mesh_axis(table.context, str("x"), 2)).ok());
   // Nobody made a data axis: it is there, outermost.
   const auto layout = collector.finish(8);
   ASSERT_TRUE(layout.ok()) << layout.status().message();
@@ -62,7 +60,7 @@ TEST(LayoutCollector, AnAxisWithoutASizeTakesWhatTheOthersLeave) {
   EXPECT_EQ(collector.finish(7).status().message(),
             "the run has 7 ranks, the layout needs a multiple of 2\n  [[parallel]] asks for x 2\n"
             "  fix: start another number of ranks, or change the sizes in [[parallel]]");
-  ASSERT_TRUE(from_abi(table.mesh_axis(table.context, str("z"), 0, MGT_STATIONARY_WEIGHTS)).ok());
+  ASSERT_TRUE(from_abi(table.mesh_axis(table.context, str("z"), 0)).ok());
   EXPECT_EQ(collector.finish(8).status().message(),
             "the sizes of the mesh axes 'data' and 'z' are both left open\n"
             "  one axis at most can take what the others leave\n  fix: give one of them a size");
