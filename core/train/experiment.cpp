@@ -122,7 +122,8 @@ Result<ModelView> Experiment::model() {
             .context(text("creating the model of ", config::location(section.origin()))));
     model_ = {t, self};
   }
-  return ModelView{model_.table(), model_.self()};
+  return ModelView{model_.table(), model_.self(),
+                   text("model plugin '", config_.section("model").plugin(), "'")};
 }
 
 Result<DeviceView> Experiment::device() {
@@ -150,12 +151,13 @@ Result<OptimizerView> Experiment::optimizer() {
                                  text("optimizer plugin '", section.plugin(), "'")));
     optimizer_ = {t, self};
   }
-  return OptimizerView{optimizer_.table(), optimizer_.self()};
+  return OptimizerView{optimizer_.table(), optimizer_.self(),
+                       text("optimizer plugin '", config_.section("optimizer").plugin(), "'")};
 }
 
 Result<const Instance<mgt_dataset>*> Experiment::dataset(std::string_view split,
                                                          int64_t num_samples,
-                                                         const std::vector<graph::Value>& inputs) {
+                                                         const std::vector<Field>& inputs) {
   MGT_ASSIGN_OR_RETURN(const auto tokenizer_view, tokenizer());
   const config::Section& section = config_.section("data");
   const mgt_host* host = nullptr;

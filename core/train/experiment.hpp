@@ -84,7 +84,7 @@ class Experiment {
   Result<OptimizerView> optimizer();
   // A dataset of its own for each split; kept until the experiment ends.
   Result<const Instance<mgt_dataset>*> dataset(std::string_view split, int64_t num_samples,
-                                               const std::vector<graph::Value>& fields);
+                                               const std::vector<Field>& fields);
 
   int64_t seed() const { return config_.section("train").get<int64_t>("seed"); }
   // The layout that the [[parallel]] plugins make for a run of that many ranks; nothing: as many as

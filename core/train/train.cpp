@@ -268,14 +268,14 @@ Result<LoopResult> run_experiment(Experiment& experiment, PoolServices& services
     MGT_ASSIGN_OR_RETURN(
         const auto* train_data,
         experiment.dataset("train", loop.train_iters * loop.global_batch_size, engine->inputs()));
-    train_feed.emplace(DatasetView{train_data->table(), train_data->self()}, engine->inputs(),
-                       share);
+    train_feed.emplace(DatasetView{train_data->table(), train_data->self(), "train"},
+                       engine->inputs(), share);
     if (loop.eval_iters == 0) return {};
     MGT_ASSIGN_OR_RETURN(
         const auto* valid_data,
         experiment.dataset("valid", loop.eval_iters * loop.global_batch_size, engine->inputs()));
-    valid_feed.emplace(DatasetView{valid_data->table(), valid_data->self()}, engine->inputs(),
-                       share);
+    valid_feed.emplace(DatasetView{valid_data->table(), valid_data->self(), "valid"},
+                       engine->inputs(), share);
     return {};
   }));
 
