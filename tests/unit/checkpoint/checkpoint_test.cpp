@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
+#include "base/hash.hpp"
 #include "folder.hpp"
 
 namespace megatron::checkpoint {
@@ -107,9 +110,9 @@ TEST(CheckpointTest, WhatDoesNotFitNamesTensorAndShapes) {
   ASSERT_TRUE(checkpoint.ok());
   const std::string path = folder / "iter_0000001";
   EXPECT_EQ(checkpoint->parameter("word", {6, 4}).status().message(),
-            text("tensor 'word' of checkpoint '", path, "' has the shape [4, 6]\n",
-                 "  the run's model asks for [6, 4]\n",
-                 "  fix: use the model sizes of the checkpoint's config.toml"));
+            text("tensor 'word' of checkpoint '", path, "' is f32[4, 6]\n",
+                 "  the run's model asks for f32[6, 4]\n",
+                 "  fix: use the model of the checkpoint's config.toml"));
   EXPECT_EQ(checkpoint->parameter("layers.2.up", {2}).status().message(),
             text("checkpoint '", path, "' has no tensor 'layers.2.up'\n",
                  "  it was written by another model or another optimizer\n",
@@ -132,7 +135,37 @@ TEST(CheckpointTest, SaysWhyThereIsNone) {
   fs::create_directory(folder / "iter_0000001");
   EXPECT_EQ(message(folder.path()),
             text("there is no sound checkpoint in '", folder.path(),
-                 "'\n  1 of its checkpoints are damaged, none is left", fix));
+                 "'\n  its only checkpoint is damaged", fix));
+  fs::create_directory(folder / "iter_0000002");
+  EXPECT_EQ(message(folder.path()), text("there is no sound checkpoint in '", folder.path(),
+                                         "'\n  all of its 2 checkpoints are damaged", fix));
+  put(folder / "file", "");
+  EXPECT_TRUE(message(folder / "file")
+                  .starts_with(text("cannot read ", folder / "file",
+                                    "\n  the system says: Not a directory\n  fix: ")))
+      << message(folder / "file");
+}
+
+// A sound checkpoint of another writer.
+TEST(CheckpointTest, ATensorOfAnotherTypeIsNamedWithIt) {
+  const Folder folder;
+  ASSERT_TRUE(save_marked(folder.path(), 1, 1.0F).ok());
+  const std::string path = folder / "iter_0000001";
+  std::string model = get(path + "/model.safetensors");
+  for (size_t at = 0; (at = model.find("\"F32\"")) != std::string::npos;)
+    model.replace(at, 5, "\"I32\"");
+  put(path + "/model.safetensors", model);
+  auto manifest = nlohmann::ordered_json::parse(get(path + "/manifest.json"));
+  manifest["files"]["model.safetensors"]["xxh3_128"] = hash_hex(model);
+  manifest.erase("manifest_xxh3_128");
+  manifest["manifest_xxh3_128"] = hash_hex(manifest.dump());
+  put(path + "/manifest.json", manifest.dump());
+  const auto checkpoint = Checkpoint::open(path);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+  EXPECT_EQ(checkpoint->parameter("word", {4, 6}).status().message(),
+            text("tensor 'word' of checkpoint '", path, "' is i32[4, 6]\n",
+                 "  the run's model asks for f32[4, 6]\n",
+                 "  fix: use the model of the checkpoint's config.toml"));
 }
 
 TEST(CheckpointTest, AnotherFormatIsSaid) {
