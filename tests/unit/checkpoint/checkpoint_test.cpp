@@ -7,6 +7,7 @@
 
 #include "base/hash.hpp"
 #include "folder.hpp"
+#include "kill_points.hpp"
 
 namespace megatron::checkpoint {
 namespace {
@@ -119,6 +120,52 @@ TEST(CheckpointTest, WhatDoesNotFitNamesTensorAndShapes) {
                  "  fix: load it with the model and optimizer that its config.toml names"));
   EXPECT_EQ(checkpoint->optimizer_state("exp_avg_sq.word", {4, 6}).status().code(),
             Code::not_found);
+}
+
+TEST(CheckpointTest, WhatCannotBeRemovedIsAWarning) {
+  const Folder folder;
+  for (int64_t i = 1; i <= 2; ++i) ASSERT_TRUE(save_marked(folder.path(), i, 1.0F).ok());
+  std::vector<std::string> warnings;
+  const Refuse refuse("iter_0000001");
+  const auto saved = save_marked(folder.path(), 3, 3.0F, 1,
+                                 [&](std::string_view w) { warnings.emplace_back(w); });
+  ASSERT_TRUE(saved.ok()) << saved.status().message();
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_TRUE(warnings[0].starts_with(text("cannot remove ", folder / "iter_0000001",
+                                           "\n  the system says: Device or resource busy")))
+      << warnings[0];
+  EXPECT_FALSE(fs::exists(folder / "iter_0000002"));
+  EXPECT_EQ(newest(folder.path())->progress().iteration, 3);
+}
+
+TEST(CheckpointTest, ARenameThatFailsIsAnError) {
+  const Folder folder;
+  ASSERT_TRUE(save_marked(folder.path(), 1, 1.0F).ok());
+  {
+    const Refuse refuse("iter_0000002.incomplete");
+    const auto saved = save_marked(folder.path(), 2, 2.0F, 1);
+    ASSERT_FALSE(saved.ok());
+    EXPECT_TRUE(saved.status().message().starts_with(
+        text("cannot rename ", folder / "iter_0000002.incomplete",
+             "\n  the system says: Device or resource busy")))
+        << saved.status().message();
+  }
+  EXPECT_EQ(newest(folder.path())->progress().iteration, 1) << "and the old one stays";
+  ASSERT_TRUE(save_marked(folder.path(), 2, 2.0F, 1).ok()) << "over what the failure left";
+
+  // A file system that cannot let two folders change places.
+  const PlainRenames plain;
+  ASSERT_TRUE(save_marked(folder.path(), 2, 3.0F).ok());
+  EXPECT_EQ(mark_of(*newest(folder.path())), 3.0F);
+  {
+    const Refuse refuse("iter_0000002");
+    const auto saved = save_marked(folder.path(), 2, 4.0F);
+    ASSERT_FALSE(saved.ok());
+    EXPECT_TRUE(saved.status().message().starts_with(
+        text("cannot rename ", folder / "iter_0000002", "\n")))
+        << saved.status().message();
+  }
+  EXPECT_EQ(mark_of(*newest(folder.path())), 3.0F);
 }
 
 TEST(CheckpointTest, SaysWhyThereIsNone) {
