@@ -272,9 +272,8 @@ Result<Checkpoint> Checkpoint::open_newest(const std::string& directory,
   std::error_code error;
   const bool exists = fs::is_directory(directory, error);
   return Status::error(Code::not_found, text("there is no sound checkpoint in '", directory, "'"),
-                       !exists ? "the folder does not exist"
-                       : damaged == 0
-                           ? "it holds no folder iter_NNNNNNN"
+                       !exists        ? "the folder does not exist"
+                       : damaged == 0 ? "it holds no folder iter_NNNNNNN"
                        : damaged == 1 ? "its only checkpoint is damaged"
                                       : text("all of its ", damaged, " checkpoints are damaged"),
                        "check the path, or start the run anew");

@@ -50,12 +50,11 @@ Status DataFeed::read(Slot& slot) {
 }
 
 Status DataFeed::read_sample(int64_t sample, const std::vector<void*>& buffers) const {
-  MGT_RETURN_IF_ERROR(from_abi(dataset_.table->read(dataset_.self, sample, buffers.data()),
-                               "the dataset plugin"));
+  MGT_RETURN_IF_ERROR(
+      from_abi(dataset_.table->read(dataset_.self, sample, buffers.data()), "the dataset plugin"));
   for (size_t f = 0; f < inputs_.size(); ++f) {
     if (!inputs_[f].ids) continue;
-    const auto elements =
-        static_cast<size_t>(inputs_[f].type.elements() / share_.micro_batch_size);
+    const auto elements = static_cast<size_t>(inputs_[f].type.elements() / share_.micro_batch_size);
     MGT_RETURN_IF_ERROR(
         check_ids(inputs_[f], std::span(static_cast<const int32_t*>(buffers[f]), elements)));
   }

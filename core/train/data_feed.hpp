@@ -46,8 +46,8 @@ struct BatchShare {
 
 class DataFeed {
  public:
-  // `inputs`: what the programs read, [batch, sample...]. A sample whose ids the model does not have
-  // is an error like one that cannot be read: no program sees it.
+  // `inputs`: what the programs read, [batch, sample...]. A sample whose ids the model does not
+  // have is an error like one that cannot be read: no program sees it.
   DataFeed(DatasetView dataset, const std::vector<Field>& inputs, const BatchShare& share);
   DataFeed(const DataFeed&) = delete;
   DataFeed& operator=(const DataFeed&) = delete;

@@ -17,9 +17,8 @@ Status check_ids(const Field& field, std::span<const int32_t> elements) {
   uint32_t largest = 0;  // a negative id is larger than any other
   for (const int32_t id : elements) largest = std::max(largest, static_cast<uint32_t>(id));
   if (!beyond(largest)) return {};
-  const auto bad = std::find_if(elements.begin(), elements.end(), [&](int32_t id) {
-    return beyond(static_cast<uint32_t>(id));
-  });
+  const auto bad = std::find_if(elements.begin(), elements.end(),
+                                [&](int32_t id) { return beyond(static_cast<uint32_t>(id)); });
   return Status::error(
       Code::out_of_range,
       text("field '", field.name, "' has ", *bad, " at position ", bad - elements.begin()),

@@ -23,7 +23,7 @@ class Loop {
 
   Result<LoopResult> run() {
     LoopResult result;
-    bool saved = true;  // what there is so far
+    bool saved = true;                                                 // what there is so far
     if (state_.iteration == 0) MGT_RETURN_IF_ERROR(evaluate(result));  // where it starts from
     while (state_.iteration < o_.train_iters) {
       MGT_ASSIGN_OR_RETURN(const bool stop, engine_.any_rank("stopping", stopping()));
@@ -44,8 +44,7 @@ class Loop {
  private:
   // At every `interval` iterations, and at the end.
   bool due(int64_t interval) const {
-    return state_.iteration == o_.train_iters ||
-           (interval > 0 && state_.iteration % interval == 0);
+    return state_.iteration == o_.train_iters || (interval > 0 && state_.iteration % interval == 0);
   }
   bool stopping() const {
     return hooks_.stop != nullptr && hooks_.stop->load(std::memory_order_relaxed);

@@ -26,9 +26,9 @@ Status check_scalars(std::string_view who, const Program& p,
     if (std::find(known.begin(), known.end(), value.name) != known.end()) continue;
     std::string list;
     for (const auto name : known) list += text(list.empty() ? "" : ", ", name);
-    return broken_promise(
-        who, text("reads the scalar '", value.name, "' in program '", p.name, "'"),
-        list.empty() ? "the host sets none there" : text("the host sets ", list));
+    return broken_promise(who,
+                          text("reads the scalar '", value.name, "' in program '", p.name, "'"),
+                          list.empty() ? "the host sets none there" : text("the host sets ", list));
   }
   return {};
 }
@@ -183,10 +183,10 @@ Result<Program> build_loss(const ModelView& model, int64_t batch_size) {
   for (const ValueId v : p.inputs) {
     const Type& type = p.type(v);
     if (type.rank() > 0 && type.dims[0].size == batch_size) continue;
-    return broken_promise(model.who,
-                          text("reads '", p.values[v].name, "' as ", to_string(type),
-                               " in program 'loss'"),
-                          text("the first dimension of a field is the batch, of ", batch_size));
+    return broken_promise(
+        model.who,
+        text("reads '", p.values[v].name, "' as ", to_string(type), " in program 'loss'"),
+        text("the first dimension of a field is the batch, of ", batch_size));
   }
   return p;
 }
@@ -208,8 +208,8 @@ Result<Program> build_logits(const ModelView& model, int64_t seq_length) {
         text("the host feeds ", kTokensField, " and ", kPositionsField, ", i32[1, ", seq_length,
              "]"));
   }
-  const std::string promise = text("the host reads its one output 'logits', f32[1, ", seq_length,
-                                   ", vocab]");
+  const std::string promise =
+      text("the host reads its one output 'logits', f32[1, ", seq_length, ", vocab]");
   if (!p.losses.empty())
     return broken_promise(model.who, "writes a program 'logits' with a loss term", promise);
   if (p.outputs.size() != 1 || p.outputs[0].name != "logits") {
@@ -305,9 +305,9 @@ Result<UpdateProgram> build_update(const Program& train, const OptimizerView& op
         update.step = step;
         update.states = old_states.data();
         update.new_states = new_states.data();
-        MGT_RETURN_IF_ERROR(from_abi(optimizer.table->build_update(optimizer.self, &table, &update),
-                                     optimizer.who)
-                                .context(text(optimizer.who, " writes the update of '", name, "'")));
+        MGT_RETURN_IF_ERROR(
+            from_abi(optimizer.table->build_update(optimizer.self, &table, &update), optimizer.who)
+                .context(text(optimizer.who, " writes the update of '", name, "'")));
 
         std::vector<Write> writes = {{update.new_parameter, parameter, "new parameter"}};
         for (uint32_t i = 0; i < count; ++i)

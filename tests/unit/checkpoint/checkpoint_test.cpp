@@ -127,8 +127,8 @@ TEST(CheckpointTest, WhatCannotBeRemovedIsAWarning) {
   for (int64_t i = 1; i <= 2; ++i) ASSERT_TRUE(save_marked(folder.path(), i, 1.0F).ok());
   std::vector<std::string> warnings;
   const Refuse refuse("iter_0000001");
-  const auto saved = save_marked(folder.path(), 3, 3.0F, 1,
-                                 [&](std::string_view w) { warnings.emplace_back(w); });
+  const auto saved =
+      save_marked(folder.path(), 3, 3.0F, 1, [&](std::string_view w) { warnings.emplace_back(w); });
   ASSERT_TRUE(saved.ok()) << saved.status().message();
   ASSERT_EQ(warnings.size(), 1U);
   EXPECT_TRUE(warnings[0].starts_with(text("cannot remove ", folder / "iter_0000001",
@@ -161,8 +161,8 @@ TEST(CheckpointTest, ARenameThatFailsIsAnError) {
     const Refuse refuse("iter_0000002");
     const auto saved = save_marked(folder.path(), 2, 4.0F);
     ASSERT_FALSE(saved.ok());
-    EXPECT_TRUE(saved.status().message().starts_with(
-        text("cannot rename ", folder / "iter_0000002", "\n")))
+    EXPECT_TRUE(
+        saved.status().message().starts_with(text("cannot rename ", folder / "iter_0000002", "\n")))
         << saved.status().message();
   }
   EXPECT_EQ(mark_of(*newest(folder.path())), 3.0F);
@@ -180,9 +180,8 @@ TEST(CheckpointTest, SaysWhyThereIsNone) {
   EXPECT_EQ(message(folder.path()), text("there is no sound checkpoint in '", folder.path(),
                                          "'\n  it holds no folder iter_NNNNNNN", fix));
   fs::create_directory(folder / "iter_0000001");
-  EXPECT_EQ(message(folder.path()),
-            text("there is no sound checkpoint in '", folder.path(),
-                 "'\n  its only checkpoint is damaged", fix));
+  EXPECT_EQ(message(folder.path()), text("there is no sound checkpoint in '", folder.path(),
+                                         "'\n  its only checkpoint is damaged", fix));
   fs::create_directory(folder / "iter_0000002");
   EXPECT_EQ(message(folder.path()), text("there is no sound checkpoint in '", folder.path(),
                                          "'\n  all of its 2 checkpoints are damaged", fix));

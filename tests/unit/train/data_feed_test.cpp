@@ -120,8 +120,9 @@ TEST(DataFeed, AnErrorNamesTheSample) {
     const auto batches = feed.next(kStep);
     ASSERT_FALSE(batches.ok());
     EXPECT_EQ(batches.status().code(), Code::data_loss);
-    EXPECT_EQ(batches.status().message(),
-              "the file ends in the middle of a token\n  while reading sample 8 of the train split");
+    EXPECT_EQ(
+        batches.status().message(),
+        "the file ends in the middle of a token\n  while reading sample 8 of the train split");
   }
   const auto other = feed.next(2 * kStep);
   ASSERT_TRUE(other.ok()) << "the feed goes on after an error";

@@ -198,7 +198,8 @@ TEST_F(LoopTest, ATokenThatTheModelDoesNotHaveEndsBeforeItIsUsed) {
     options_.train_iters = 2;
     const auto result = run({.iteration = 1, .consumed_samples = 4});
     EXPECT_EQ(result.status().message(),
-              text("field 'tokens' has ", token, " at position 2\n"
+              text("field 'tokens' has ", token,
+                   " at position 2\n"
                    "  the model's dimension 'vocab' has the indices 0 to 10\n"
                    "  fix: give data and model the same tokenizer, or enlarge 'vocab' in the model"
                    "\n  while reading sample 5 of the train split"));

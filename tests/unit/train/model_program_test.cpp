@@ -1,5 +1,5 @@
-// What a model plugin writes is what its table promises, or an error with the plugin's name: nothing
-// behind these checks meets a program that it does not expect.
+// What a model plugin writes is what its table promises, or an error with the plugin's name:
+// nothing behind these checks meets a program that it does not expect.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -44,7 +44,8 @@ const Case kCases[] = {
        b.loss("l", b.op1("sum", {x}), b.op1("sum", {x}));
      },
      ""},
-    {"loss", [](const Builder&) {}, "model plugin 'fake' writes a program 'loss' without a loss term\n"},
+    {"loss", [](const Builder&) {},
+     "model plugin 'fake' writes a program 'loss' without a loss term\n"},
     {"loss",
      [](const Builder& b) {
        const Value x = hidden(b, kBatch, weight(b));

@@ -101,8 +101,9 @@ TEST_F(ReporterTest, CountsTheIterationsWithoutAnUpdate) {
   ASSERT_TRUE(reporter.iteration(skipped).ok());
   const std::string printed = testing::internal::GetCapturedStdout();
   EXPECT_TRUE(has(printed, " iteration        5/"));
-  EXPECT_TRUE(has(printed, "lm loss: 2.500000E+00 | loss scale: 1024.0 | grad norm: inf | number of "
-                           "skipped iterations:   1 | number of nan iterations:   1 |"))
+  EXPECT_TRUE(has(printed,
+                  "lm loss: 2.500000E+00 | loss scale: 1024.0 | grad norm: inf | number of "
+                  "skipped iterations:   1 | number of nan iterations:   1 |"))
       << printed;
   EXPECT_TRUE(has(metrics(), R"({"iteration":5,"consumed_samples":2560,"lm loss":null,)"
                              R"("grad_norm":null,)"))

@@ -181,9 +181,14 @@ TEST(Update, ARuleHasItsOperandsAlone) {
     Rule::Body body;
     const char* says;
   } cases[] = {
-      {[](const Builder& b, Update&) { b.input("x", DType::f32, {{"n", 2}}); }, "the input 'x'"},
+      {[](const Builder& b, Update&) {
+         b.input("x", DType::f32, {{"n", 2}});
+       },
+       "the input 'x'"},
       {[](const Builder& b, Update& u) { b.output("y", u.gradient); }, "the output 'y'"},
-      {[](const Builder& b, Update&) { b.parameter("p", {{"n", 2}}, Init::zeros()); },
+      {[](const Builder& b, Update&) {
+         b.parameter("p", {{"n", 2}}, Init::zeros());
+       },
        "a parameter of its own"},
   };
   for (const auto& c : cases) {
