@@ -31,18 +31,25 @@ std::string folder_name(int64_t iteration) {
   return text(kPrefix, digits);
 }
 
-// Iterations of the folders below `directory`, newest first.
-std::vector<int64_t> iterations(const std::string& directory) {
+Status system_error(std::string_view what, const std::string& path, const std::error_code& error) {
+  return errno_status(what, path, error.value());
+}
+
+// Iterations of the folders below `directory`, newest first; none when it does not exist.
+Result<std::vector<int64_t>> iterations(const std::string& directory) {
   std::vector<int64_t> out;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(directory, error)) {
-    const std::string name = entry.path().filename().string();
+  fs::directory_iterator entry(directory, error);
+  if (error == std::errc::no_such_file_or_directory) return out;
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
     if (!name.starts_with(kPrefix)) continue;
     int64_t iteration = 0;
     const char* end = name.data() + name.size();
     const auto parsed = std::from_chars(name.data() + kPrefix.size(), end, iteration);
     if (parsed.ec == std::errc() && parsed.ptr == end) out.push_back(iteration);
   }
+  if (error) return system_error("read", directory, error);
   std::sort(out.rbegin(), out.rend());
   return out;
 }
@@ -53,8 +60,15 @@ Status sync_folder(const std::string& path) {
   return ::fsync(folder.get()) == 0 ? Status() : errno_status("write", path, errno);
 }
 
-Status system_error(std::string_view what, const std::string& path, const std::error_code& error) {
-  return errno_status(what, path, error.value());
+Status remove_folder(const std::string& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  return error ? system_error("remove", path, error) : Status();
+}
+Status rename_folder(const std::string& from, const std::string& to) {
+  std::error_code error;
+  fs::rename(from, to, error);
+  return error ? system_error("rename", from, error) : Status();
 }
 
 // Checksum of a manifest without its own entry, in one spelling.
@@ -65,37 +79,40 @@ std::string own_hash(Json manifest) {
 
 // Gives the complete folder its name. A run that was resumed from before this iteration writes it
 // again: the two change places at once, so that there is one under the name at any moment.
-Status move_into_place(const std::string& staging, const std::string& folder) {
+Status move_into_place(const std::string& staging, const std::string& folder,
+                       const CheckpointWriter::Warn& warn) {
   if (::renameat2(AT_FDCWD, staging.c_str(), AT_FDCWD, folder.c_str(), RENAME_NOREPLACE) == 0)
     return {};
-  std::error_code error;
+  std::string replaced = staging;
   if (::renameat2(AT_FDCWD, staging.c_str(), AT_FDCWD, folder.c_str(), RENAME_EXCHANGE) != 0) {
     // A file system that can do neither: for a moment only the folder ".replaced" is complete.
-    const std::string old = folder + ".replaced";
-    fs::remove_all(old, error);
-    if (fs::exists(folder, error)) fs::rename(folder, old, error);
-    fs::rename(staging, folder, error);
-    if (error) return system_error("rename", staging, error);
-    fs::remove_all(old, error);
-    return {};
+    replaced = folder + ".replaced";
+    MGT_RETURN_IF_ERROR(remove_folder(replaced));
+    std::error_code error;
+    const bool again = fs::exists(folder, error);
+    if (error) return system_error("inspect", folder, error);
+    if (again) MGT_RETURN_IF_ERROR(rename_folder(folder, replaced));
+    MGT_RETURN_IF_ERROR(rename_folder(staging, folder));
   }
-  fs::remove_all(staging, error);
+  if (const Status status = remove_folder(replaced); !status.ok()) warn(status.message());
   return {};
 }
 
-// A checkpoint that is not sound: why, and that an older one may be.
+// A checkpoint that is not sound: why, and that an older one may be. The cause may be a message of
+// its own, whose advice is not for this case.
 Status unsound(const std::string& folder, std::string_view cause) {
   return Status::error(Code::data_loss, text("checkpoint '", folder, "' is incomplete or damaged"),
-                       cause, "resume from an older checkpoint of the run");
+                       cause.substr(0, cause.find("\n  fix: ")),
+                       "resume from an older checkpoint of the run");
 }
 
 Result<TensorReader> find_tensor(const SafetensorsReader& reader, const std::string& folder,
                                  std::string_view name, const std::vector<int64_t>& shape) {
   const auto it = reader.tensors().find(name);
-  const auto list = [](const std::vector<int64_t>& dims) {
-    std::string s = "[";
-    for (const int64_t d : dims) s += text(s.size() > 1 ? ", " : "", d);
-    return s + "]";
+  const auto type = [](DType dtype, const std::vector<int64_t>& dims) {
+    std::string s;
+    for (const int64_t d : dims) s += text(s.empty() ? "" : ", ", d);
+    return text(dtype_name(dtype), "[", s, "]");
   };
   if (it == reader.tensors().end()) {
     return Status::error(Code::not_found,
@@ -105,10 +122,10 @@ Result<TensorReader> find_tensor(const SafetensorsReader& reader, const std::str
   }
   if (it->second.dtype != DType::f32 || it->second.shape != shape) {
     return Status::error(Code::failed_precondition,
-                         text("tensor '", name, "' of checkpoint '", folder, "' has the shape ",
-                              list(it->second.shape)),
-                         text("the run's model asks for ", list(shape)),
-                         "use the model sizes of the checkpoint's config.toml");
+                         text("tensor '", name, "' of checkpoint '", folder, "' is ",
+                              type(it->second.dtype, it->second.shape)),
+                         text("the run's model asks for ", type(DType::f32, shape)),
+                         "use the model of the checkpoint's config.toml");
   }
   return TensorReader(&reader, std::string(name));
 }
@@ -137,7 +154,7 @@ Status CheckpointWriter::begin() {
   std::error_code error;
   fs::create_directories(directory_, error);
   if (error) return system_error("create", directory_, error);
-  fs::remove_all(staging_, error);
+  MGT_RETURN_IF_ERROR(remove_folder(staging_));
   fs::create_directory(staging_, error);
   if (error) return system_error("create", staging_, error);
   MGT_RETURN_IF_ERROR(SafetensorsFile::create(staging_ + "/model.safetensors", model_));
@@ -162,7 +179,8 @@ Status CheckpointWriter::sync() {
   return optimizer_file_->sync();
 }
 
-Result<std::string> CheckpointWriter::commit(const std::string& config, int64_t keep) {
+Result<std::string> CheckpointWriter::commit(const std::string& config, int64_t keep,
+                                             const Warn& warn) {
   MGT_RETURN_IF_ERROR(write_file(staging_ + "/config.toml", config));
   Json files = Json::object();
   for (const std::string_view file : kFiles) {
@@ -180,19 +198,24 @@ Result<std::string> CheckpointWriter::commit(const std::string& config, int64_t 
   manifest[kOwnHash] = own_hash(manifest);
   MGT_RETURN_IF_ERROR(write_file(staging_ + "/manifest.json", manifest.dump(2) + "\n"));
   MGT_RETURN_IF_ERROR(sync_folder(staging_));
-  MGT_RETURN_IF_ERROR(move_into_place(staging_, folder_));
+  MGT_RETURN_IF_ERROR(move_into_place(staging_, folder_, warn));
   MGT_RETURN_IF_ERROR(sync_folder(directory_));
   MGT_RETURN_IF_ERROR(write_file(text(directory_, "/", kTracker), text(progress_.iteration, "\n")));
-  if (keep > 0) {
-    // Newer ones are damaged leftovers that this run fell back from; they do not count.
-    int64_t kept = 0;
-    std::error_code error;
-    for (const int64_t iteration : iterations(directory_)) {
-      if (iteration <= progress_.iteration && ++kept > keep)
-        fs::remove_all(text(directory_, "/", folder_name(iteration)), error);
-    }
-  }
+  if (const Status status = remove_older(keep, warn); !status.ok()) warn(status.message());
   return folder_;
+}
+
+// Newer ones are damaged leftovers that this run fell back from; they do not count.
+Status CheckpointWriter::remove_older(int64_t keep, const Warn& warn) const {
+  if (keep == 0) return {};
+  MGT_ASSIGN_OR_RETURN(const auto saved, iterations(directory_));
+  int64_t kept = 0;
+  for (const int64_t iteration : saved) {
+    if (iteration > progress_.iteration || ++kept <= keep) continue;
+    const Status status = remove_folder(text(directory_, "/", folder_name(iteration)));
+    if (!status.ok()) warn(status.message());
+  }
+  return {};
 }
 
 Result<Checkpoint> Checkpoint::open(const std::string& folder) {
@@ -239,7 +262,8 @@ Result<Checkpoint> Checkpoint::open(const std::string& folder) {
 Result<Checkpoint> Checkpoint::open_newest(const std::string& directory,
                                            const std::function<void(std::string_view)>& warn) {
   int damaged = 0;
-  for (const int64_t iteration : iterations(directory)) {
+  MGT_ASSIGN_OR_RETURN(const auto saved, iterations(directory));
+  for (const int64_t iteration : saved) {
     auto checkpoint = open(text(directory, "/", folder_name(iteration)));
     if (checkpoint.ok()) return checkpoint;
     warn(checkpoint.status().message());
@@ -248,10 +272,10 @@ Result<Checkpoint> Checkpoint::open_newest(const std::string& directory,
   std::error_code error;
   const bool exists = fs::is_directory(directory, error);
   return Status::error(Code::not_found, text("there is no sound checkpoint in '", directory, "'"),
-                       !exists ? "the folder does not exist"
-                       : damaged == 0
-                           ? "it holds no folder iter_NNNNNNN"
-                           : text(damaged, " of its checkpoints are damaged, none is left"),
+                       !exists        ? "the folder does not exist"
+                       : damaged == 0 ? "it holds no folder iter_NNNNNNN"
+                       : damaged == 1 ? "its only checkpoint is damaged"
+                                      : text("all of its ", damaged, " checkpoints are damaged"),
                        "check the path, or start the run anew");
 }
 

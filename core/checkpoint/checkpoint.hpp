@@ -44,6 +44,9 @@ struct Contents {
 // the commit.
 class CheckpointWriter {
  public:
+  // Told what could not be removed: it takes space and harms nothing.
+  using Warn = std::function<void(std::string_view)>;
+
   CheckpointWriter(const std::string& directory, const Progress& progress,
                    const Contents& contents);
 
@@ -53,9 +56,11 @@ class CheckpointWriter {
   Status write(std::string_view name, int64_t first, std::span<const float> elements);
   Status sync();
   // Returns the folder. `keep` > 0: older checkpoints beyond that many are removed afterwards.
-  Result<std::string> commit(const std::string& config, int64_t keep);
+  Result<std::string> commit(const std::string& config, int64_t keep, const Warn& warn);
 
  private:
+  Status remove_older(int64_t keep, const Warn& warn) const;
+
   std::string directory_, folder_, staging_;
   Progress progress_;
   SafetensorsHeader model_, optimizer_;
@@ -92,7 +97,7 @@ class Checkpoint {
   const Progress& progress() const { return progress_; }
   const std::string& folder() const { return folder_; }
   Result<std::string> config() const;
-  // Shapes must agree with the run's; an error names the tensor and both shapes.
+  // The tensor must be f32 and of the run's shape; an error names it and both types.
   Result<TensorReader> parameter(std::string_view name, const std::vector<int64_t>& shape) const;
   Result<TensorReader> optimizer_state(std::string_view name,
                                        const std::vector<int64_t>& shape) const;

@@ -10,6 +10,8 @@ ProgramBuilder::ProgramBuilder(Program program) : program_(std::move(program)) {
     if (value.kind != ValueKind::result && value.kind != ValueKind::constant)
       names_.insert(value.name);
   }
+  for (const auto& output : program_.outputs) results_.insert(output.name);
+  for (const auto& loss : program_.losses) results_.insert(loss.name);
 }
 
 std::string ProgramBuilder::scope() const {
@@ -27,13 +29,18 @@ Status ProgramBuilder::check_value(ValueId value, std::string_view what) const {
       text(what, " refers to value ", value, ", which this program does not have"));
 }
 
+// Remembers a name among those of its kind.
+Status ProgramBuilder::add_name(std::set<std::string, std::less<>>& names, std::string_view name,
+                                std::string_view what) const {
+  if (name.empty()) return invalid_argument(text("every ", what, " needs a name"));
+  if (names.emplace(name).second) return {};
+  return Status::error(
+      Code::already_exists,
+      text(what, " '", name, "' is declared twice in program '", program_.name, "'"));
+}
+
 Status ProgramBuilder::declare(std::string_view name, const Type& type, std::string_view what) {
-  if (name.empty()) return invalid_argument(text("a ", what, " needs a name"));
-  if (!names_.emplace(name).second) {
-    return Status::error(
-        Code::already_exists,
-        text(what, " '", name, "' is declared twice in program '", program_.name, "'"));
-  }
+  MGT_RETURN_IF_ERROR(add_name(names_, name, what));
   for (const auto& d : type.dims) {
     if (d.size <= 0) {
       return invalid_argument(
@@ -93,14 +100,26 @@ ValueId ProgramBuilder::constant(double number) {
 
 Result<std::vector<ValueId>> ProgramBuilder::op(std::string_view name, std::vector<ValueId> inputs,
                                                 Attrs attrs) {
+  return write(find_op(name), name, std::move(inputs), std::move(attrs));
+}
+
+Result<std::vector<ValueId>> ProgramBuilder::public_op(std::string_view name,
+                                                       std::vector<ValueId> inputs, Attrs attrs) {
+  const OpDef* row = find_op(name);
+  return write(row != nullptr && row->internal ? nullptr : row, name, std::move(inputs),
+               std::move(attrs));
+}
+
+// `row` is null when there is no such op for the writer.
+Result<std::vector<ValueId>> ProgramBuilder::write(const OpDef* row, std::string_view name,
+                                                   std::vector<ValueId> inputs, Attrs attrs) {
   const auto where = [&](Status status) {
     const std::string s = scope();
     return s.empty() ? std::move(status)
                      : std::move(status).context(
                            text("writing '", s, "' of program '", program_.name, "'"));
   };
-  const OpDef* row = find_op(name);
-  if (row == nullptr || (public_only_ && row->internal)) {
+  if (row == nullptr) {
     return where(Status::error(Code::not_found, text("there is no op '", name, "'"), {},
                                "docs/ops.md lists the ops"));
   }
@@ -132,6 +151,7 @@ ValueId ProgramBuilder::op1(std::string_view name, std::vector<ValueId> inputs, 
 
 Status ProgramBuilder::output(std::string_view name, ValueId value) {
   MGT_RETURN_IF_ERROR(check_value(value, text("output '", name, "'")));
+  MGT_RETURN_IF_ERROR(add_name(results_, name, "output"));
   program_.outputs.push_back({std::string(name), value});
   return {};
 }
@@ -139,6 +159,7 @@ Status ProgramBuilder::output(std::string_view name, ValueId value) {
 Status ProgramBuilder::loss(std::string_view name, ValueId sum, ValueId count, double weight) {
   MGT_RETURN_IF_ERROR(check_value(sum, text("loss '", name, "'")));
   MGT_RETURN_IF_ERROR(check_value(count, text("loss '", name, "'")));
+  MGT_RETURN_IF_ERROR(add_name(results_, name, "loss"));
   program_.losses.push_back({std::string(name), sum, count, weight});
   return {};
 }
@@ -248,7 +269,7 @@ mgt_status* add_op(void* context, mgt_str name, const mgt_value* inputs, uint64_
     }
     MGT_ASSIGN_OR_RETURN(
         const auto results,
-        self(context).op(from_abi(name), {inputs, inputs + input_count}, std::move(map)));
+        self(context).public_op(from_abi(name), {inputs, inputs + input_count}, std::move(map)));
     if (results.size() != output_count) {
       return invalid_argument(text("op '", from_abi(name), "' has ", results.size(),
                                    " results, the caller takes ", output_count));

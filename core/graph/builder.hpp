@@ -27,6 +27,9 @@ class ProgramBuilder {
   ValueId constant(double value);
   Result<std::vector<ValueId>> op(std::string_view name, std::vector<ValueId> inputs,
                                   Attrs attrs = {});
+  // The same for plugins, who cannot write the ops that passes insert.
+  Result<std::vector<ValueId>> public_op(std::string_view name, std::vector<ValueId> inputs,
+                                         Attrs attrs = {});
   // The same for one-result ops that the host itself writes and that cannot fail.
   ValueId op1(std::string_view name, std::vector<ValueId> inputs, Attrs attrs = {});
   Status output(std::string_view name, ValueId value);
@@ -45,25 +48,26 @@ class ProgramBuilder {
   Program& program() { return program_; }
   // Checks that scopes are closed and the program verifies.
   Result<Program> finish() &&;
-  // Only ops that a model may write are allowed.
-  void restrict_to_public_ops() { public_only_ = true; }
-
-  // The ABI's table over this builder; valid while both live.
+  // The ABI's table over this builder, with the public ops; valid while both live.
   mgt_builder table();
 
  private:
   Status check_value(ValueId value, std::string_view what) const;
+  Status add_name(std::set<std::string, std::less<>>& names, std::string_view name,
+                  std::string_view what) const;
   Status declare(std::string_view name, const Type& type, std::string_view what);
+  Result<std::vector<ValueId>> write(const OpDef* row, std::string_view name,
+                                     std::vector<ValueId> inputs, Attrs attrs);
   std::string scope() const;
 
   Program program_;
   std::set<std::string, std::less<>> names_;
+  std::set<std::string, std::less<>> results_;  // outputs and loss terms
   std::vector<std::string> scopes_;
   int64_t block_ = -1;
   bool in_block_ = false;
   Phase phase_ = Phase::forward;
   std::string fixed_scope_;
-  bool public_only_ = false;
 };
 
 }  // namespace megatron::graph

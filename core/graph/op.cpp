@@ -20,6 +20,7 @@ std::vector<OpDef> make_table() {
             [](const OpDef& a, const OpDef& b) { return a.name < b.name; });
   for (size_t i = 1; i < table.size(); ++i)
     MGT_CHECK(table[i - 1].name != table[i].name, table[i].name);
+  for (const OpDef& row : table) MGT_CHECK((row.ids != 0) == (row.ids_of != 0), row.name);
   return table;
 }
 
@@ -86,6 +87,22 @@ Status check_attrs(const OpDef& op, Attrs& attrs) {
     }
   }
   return {};
+}
+
+// The dimension that a letter of the op's pattern stands for.
+const Dim& dim_of(const Program& program, const Node& node, char letter) {
+  const Labels labels = labels_of(program, node);
+  const Dim* found = nullptr;
+  const auto look = [&](const std::vector<Label>& ls, ValueId value) {
+    for (size_t d = 0; d < ls.size(); ++d) {
+      if (labels.letters[static_cast<size_t>(ls[d])] == letter)
+        found = &program.type(value).dims[d];
+    }
+  };
+  for (size_t i = 0; i < labels.inputs.size(); ++i) look(labels.inputs[i], node.inputs[i]);
+  for (size_t o = 0; o < labels.outputs.size(); ++o) look(labels.outputs[o], node.outputs[o]);
+  MGT_CHECK(found != nullptr, node.op->name);
+  return *found;
 }
 
 }  // namespace
@@ -218,6 +235,18 @@ double flops_of(const Program& program, const Node& node) {
   }
   const auto labels = labels_of(program, node);
   return node.op->flops(node.attrs, labels, label_sizes(program, node, labels));
+}
+
+std::optional<Dim> numbered_dim(const Program& program, ValueId value) {
+  std::optional<Dim> smallest;
+  for (const Node& node : program.nodes) {
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i] != value || ((node.op->ids >> i) & 1) == 0) continue;
+      const Dim& dim = dim_of(program, node, node.op->ids_of);
+      if (!smallest || dim.size < smallest->size) smallest = dim;
+    }
+  }
+  return smallest;
 }
 
 }  // namespace megatron::graph

@@ -2,6 +2,7 @@
 // computes is in docs/ops.md; kernels belong to devices.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -48,6 +49,8 @@ struct OpDef {
   bool joins_partials = false;
   // Operands (bits) that hold ids, i32; all other tensors are f32.
   uint64_t ids = 0;
+  // The letter whose dimension those ids number: each is a global index of it.
+  char ids_of = 0;
   // Letters whose dimension each rank must hold whole.
   std::string_view whole = {};
   // Two letters that are cut together: query heads and the key heads that they read.
@@ -94,6 +97,10 @@ Result<Type> type_from_attrs(const Attrs& attrs, DType dtype);
 void type_to_attrs(const Type& type, Attrs& attrs);
 
 double flops_of(const Program& program, const Node& node);
+
+// The dimension that the elements of an i32 value number, for the ops that read it as ids: the
+// smallest where there are several. Nothing when no op does.
+std::optional<Dim> numbered_dim(const Program& program, ValueId value);
 
 // What a gradient rule sees: the node, its operands and results, the gradients of its results, and
 // a way to write nodes. Values are those of the program being differentiated.

@@ -154,10 +154,10 @@ Status verify(const Program& program) {
         return internal_error(
             text("program '", program.name, "': loss '", loss.name, "' is not made"));
       }
-      if (program.type(v).rank() != 0 || program.type(v).is_scalar()) {
+      if (program.type(v) != Type{DType::f32, {}}) {
         return invalid_argument(text("loss '", loss.name, "' of program '", program.name,
                                      "' has the type ", to_string(program.type(v))),
-                                "a loss term is a sum and a count of rank 0 on the device",
+                                "a loss term is a sum and a count f32[] on the device",
                                 "reduce it with ops::linear_cross_entropy or the op 'sum'");
       }
     }

@@ -9,8 +9,7 @@ const void* MicroBatch::field(std::string_view name) const {
   return it == fields_.end() ? nullptr : it->second.data();
 }
 
-DataFeed::DataFeed(DatasetView dataset, const std::vector<graph::Value>& inputs,
-                   const BatchShare& share)
+DataFeed::DataFeed(DatasetView dataset, const std::vector<Field>& inputs, const BatchShare& share)
     : dataset_(dataset), inputs_(inputs), share_(share) {
   for (auto& slot : slots_) {
     slot.batches.resize(static_cast<size_t>(share.micro_batches));
@@ -41,10 +40,23 @@ Status DataFeed::read(Slot& slot) {
         buffers[f] =
             bytes.data() + row * (static_cast<int64_t>(bytes.size()) / share_.micro_batch_size);
       }
-      MGT_RETURN_IF_ERROR(from_abi(dataset_.table->read(dataset_.self, sample, buffers.data()),
-                                   "the dataset plugin")
-                              .context(text("reading sample ", sample)));
+      if (Status status = read_sample(sample, buffers); !status.ok()) {
+        return std::move(status).context(
+            text("reading sample ", sample, " of the ", dataset_.split, " split"));
+      }
     }
+  }
+  return {};
+}
+
+Status DataFeed::read_sample(int64_t sample, const std::vector<void*>& buffers) const {
+  MGT_RETURN_IF_ERROR(
+      from_abi(dataset_.table->read(dataset_.self, sample, buffers.data()), "the dataset plugin"));
+  for (size_t f = 0; f < inputs_.size(); ++f) {
+    if (!inputs_[f].ids) continue;
+    const auto elements = static_cast<size_t>(inputs_[f].type.elements() / share_.micro_batch_size);
+    MGT_RETURN_IF_ERROR(
+        check_ids(inputs_[f], std::span(static_cast<const int32_t*>(buffers[f]), elements)));
   }
   return {};
 }

@@ -12,9 +12,9 @@
 #include <thread>
 #include <vector>
 
-#include "graph/ir.hpp"
 #include "megatron/abi/dataset.h"
 #include "megatron/status.hpp"
+#include "train/field.hpp"
 
 namespace megatron::train {
 
@@ -22,6 +22,7 @@ namespace megatron::train {
 struct DatasetView {
   const mgt_dataset* table = nullptr;
   void* self = nullptr;
+  std::string_view split = "train";
   int64_t size() const { return table->size(self); }
 };
 
@@ -45,8 +46,9 @@ struct BatchShare {
 
 class DataFeed {
  public:
-  // `inputs`: what the programs read, [batch, sample...].
-  DataFeed(DatasetView dataset, const std::vector<graph::Value>& inputs, const BatchShare& share);
+  // `inputs`: what the programs read, [batch, sample...]. A sample whose ids the model does not
+  // have is an error like one that cannot be read: no program sees it.
+  DataFeed(DatasetView dataset, const std::vector<Field>& inputs, const BatchShare& share);
   DataFeed(const DataFeed&) = delete;
   DataFeed& operator=(const DataFeed&) = delete;
   ~DataFeed();
@@ -67,9 +69,10 @@ class DataFeed {
   };
   void read_loop();
   Status read(Slot& slot);
+  Status read_sample(int64_t sample, const std::vector<void*>& buffers) const;
 
   DatasetView dataset_;
-  std::vector<graph::Value> inputs_;
+  std::vector<Field> inputs_;
   BatchShare share_;
   void request(Slot& slot, int64_t first_sample);
   Slot& ahead() { return slots_[1 - current_]; }

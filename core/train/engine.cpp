@@ -190,10 +190,12 @@ Status Engine::logits(std::span<const int32_t> tokens, std::vector<float>& out) 
   std::copy(tokens.begin(), tokens.end(), ids.begin());
   std::vector<int32_t> positions(length);
   std::iota(positions.begin(), positions.end(), 0);
-  const auto feed = [&](int64_t, std::string_view name) -> const void* {
-    if (name == "tokens") return ids.data();
-    return name == "position_ids" ? positions.data() : nullptr;
+  const auto sequence = [&](std::string_view name) -> const std::vector<int32_t>& {
+    return name == kTokensField ? ids : positions;
   };
+  for (const Field& input : programs_.logits_inputs)
+    MGT_RETURN_IF_ERROR(check_ids(input, sequence(input.name)));
+  const auto feed = [&](int64_t, std::string_view name) { return sequence(name).data(); };
   MGT_RETURN_IF_ERROR(run(logits_, feed, 0, 0, 0));
   // [1, length, rows in memory]: the vocabulary's padding stays behind.
   const Program& program = logits_.executable->program();

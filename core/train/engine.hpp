@@ -55,7 +55,7 @@ class Engine {
   ~Engine();
 
   // ---- what the programs read, by field name and logical type; a feed offers these.
-  const std::vector<graph::Value>& inputs() const { return programs_.inputs; }
+  const std::vector<Field>& inputs() const { return programs_.inputs; }
   // Buffer of a field for micro-batch `m` of this data rank, at its logical type.
   using Feed = std::function<const void*(int64_t m, std::string_view field)>;
 

@@ -133,7 +133,8 @@ Result<ModelView> Experiment::model() {
     MGT_ASSIGN_OR_RETURN(
         model_, create<mgt_model>(config_.section("model"), "creating the model", &context));
   }
-  return ModelView{model_.table(), model_.self()};
+  return ModelView{model_.table(), model_.self(),
+                   text("model plugin '", config_.section("model").plugin(), "'")};
 }
 
 Result<DeviceView> Experiment::device() {
@@ -149,12 +150,13 @@ Result<OptimizerView> Experiment::optimizer() {
     MGT_ASSIGN_OR_RETURN(
         optimizer_, create<mgt_optimizer>(config_.section("optimizer"), "creating the optimizer"));
   }
-  return OptimizerView{optimizer_.table(), optimizer_.self()};
+  return OptimizerView{optimizer_.table(), optimizer_.self(),
+                       text("optimizer plugin '", config_.section("optimizer").plugin(), "'")};
 }
 
 Result<const Instance<mgt_dataset>*> Experiment::dataset(std::string_view split,
                                                          int64_t num_samples,
-                                                         const std::vector<graph::Value>& inputs) {
+                                                         const std::vector<Field>& inputs) {
   MGT_ASSIGN_OR_RETURN(const auto tokenizer_view, tokenizer());
   const config::Section& section = config_.section("data");
 

@@ -85,7 +85,7 @@ class Experiment {
   Result<OptimizerView> optimizer();
   // A dataset of its own for each split; kept until the experiment ends.
   Result<const Instance<mgt_dataset>*> dataset(std::string_view split, int64_t num_samples,
-                                               const std::vector<graph::Value>& fields);
+                                               const std::vector<Field>& fields);
 
   // Options that a user set and the plugin declares but never read while it was made. Plugins that
   // were not made are left out.

@@ -23,27 +23,29 @@ class Loop {
 
   Result<LoopResult> run() {
     LoopResult result;
-    bool saved = false;
-    bool evaluated = false;
+    bool saved = true;                                                 // what there is so far
     if (state_.iteration == 0) MGT_RETURN_IF_ERROR(evaluate(result));  // where it starts from
     while (state_.iteration < o_.train_iters) {
       MGT_ASSIGN_OR_RETURN(const bool stop, engine_.any_rank("stopping", stopping()));
       if (stop) break;
       MGT_RETURN_IF_ERROR(step());
-      evaluated = o_.eval_interval > 0 && state_.iteration % o_.eval_interval == 0;
-      if (evaluated) MGT_RETURN_IF_ERROR(evaluate(result));
-      saved = o_.save_interval > 0 && state_.iteration % o_.save_interval == 0;
+      if (due(o_.eval_interval)) MGT_RETURN_IF_ERROR(evaluate(result));
+      // Behind the evaluation: a run that has its last checkpoint has nothing left to do.
+      saved = due(o_.save_interval);
       if (saved) MGT_RETURN_IF_ERROR(save());
     }
     result.stopped = state_.iteration < o_.train_iters;
-    if (!evaluated && !result.stopped) MGT_RETURN_IF_ERROR(evaluate(result));
-    if (!saved && state_.iteration > 0) MGT_RETURN_IF_ERROR(save());
+    if (!saved) MGT_RETURN_IF_ERROR(save());  // it was stopped in between
     reporter_.finish();
     result.state = state_;
     return result;
   }
 
  private:
+  // At every `interval` iterations, and at the end.
+  bool due(int64_t interval) const {
+    return state_.iteration == o_.train_iters || (interval > 0 && state_.iteration % interval == 0);
+  }
   bool stopping() const {
     return hooks_.stop != nullptr && hooks_.stop->load(std::memory_order_relaxed);
   }
@@ -63,34 +65,38 @@ class Loop {
     IterationRecord record;
     for (const auto& loss : losses_) record.losses[loss.name] = loss.mean();
     MGT_ASSIGN_OR_RETURN(record.grad_norm, engine_.reduce_gradients());
-    MGT_RETURN_IF_ERROR(check_finite(iteration, record));
-    record.learning_rate = o_.lr.at(state_.consumed_samples);
-    const double coefficient =
-        o_.clip_grad > 0 ? std::min(1.0, o_.clip_grad / (record.grad_norm + 1e-6)) : 1.0;
-    MGT_RETURN_IF_ERROR(engine_.update(coefficient, record.learning_rate,
-                                       o_.weight_decay.at(state_.consumed_samples), iteration));
-    state_.iteration = iteration;
-    state_.consumed_samples += o_.global_batch_size;
     record.iteration = iteration;
-    record.consumed_samples = state_.consumed_samples;
+    record.consumed_samples = state_.consumed_samples + o_.global_batch_size;
     record.global_batch_size = o_.global_batch_size;
+    record.learning_rate = o_.lr.at(state_.consumed_samples);
+    Status finite = check_finite(record);
+    if (finite.ok()) {
+      const double coefficient =
+          o_.clip_grad > 0 ? std::min(1.0, o_.clip_grad / (record.grad_norm + 1e-6)) : 1.0;
+      MGT_RETURN_IF_ERROR(engine_.update(coefficient, record.learning_rate,
+                                         o_.weight_decay.at(state_.consumed_samples), iteration));
+      state_ = {iteration, record.consumed_samples};
+    }
     record.seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    return reporter_.iteration(record);
+    MGT_RETURN_IF_ERROR(reporter_.iteration(record));
+    return finite;
   }
 
-  Status check_finite(int64_t iteration, const IterationRecord& record) const {
+  // A number that is not finite ends the run: the record, which counts it, is the last one.
+  static Status check_finite(IterationRecord& record) {
     for (const auto& [name, value] : record.losses) {
-      if (!std::isfinite(value))
-        return not_finite(iteration, text("the ", name, " loss is ", value));
+      if (std::isfinite(value)) continue;
+      record.nan_iterations = 1;
+      return skip(record, text("the ", name, " loss is ", value));
     }
-    if (!std::isfinite(record.grad_norm))
-      return not_finite(iteration, text("the gradient norm is ", record.grad_norm));
-    return {};
+    if (std::isfinite(record.grad_norm)) return {};
+    return skip(record, text("the gradient norm is ", record.grad_norm));
   }
-  Status not_finite(int64_t iteration, std::string_view cause) const {
+  static Status skip(IterationRecord& record, std::string_view cause) {
+    record.skipped_iterations = 1;
     return Status::error(
         Code::failed_precondition,
-        text("iteration ", iteration, " is not finite; the weights were not updated"), cause,
+        text("iteration ", record.iteration, " is not finite; the weights were not updated"), cause,
         "lower optimizer.lr or raise its warm-up, and resume from the last checkpoint");
   }
 

@@ -1,5 +1,5 @@
-// From plugins to logical programs: what a model and an optimizer write, differentiated and
-// completed. Nothing here knows a layout.
+// From plugins to logical programs: what a model and an optimizer write, checked against what their
+// tables promise, and completed. Nothing here knows a layout.
 #pragma once
 
 #include <set>
@@ -17,10 +17,12 @@ namespace megatron::train {
 struct ModelView {
   const mgt_model* table = nullptr;
   void* self = nullptr;
+  std::string who = "the model plugin";  // in messages
 };
 struct OptimizerView {
   const mgt_optimizer* table = nullptr;
   void* self = nullptr;
+  std::string who = "the optimizer plugin";
 };
 
 // Scalars of the update program.
@@ -33,9 +35,14 @@ inline constexpr std::string_view kReducedPrefix = "reduced.";
 // Output of the reduce program with ‖gradient‖², + the parameter's name.
 inline constexpr std::string_view kNormPrefix = "norm.";
 
-// The program that the model calls `program`, as it writes it. seq_length 0 = the model's own.
-Result<graph::Program> build_model_program(const ModelView& model, std::string_view program,
-                                           int64_t batch_size, int64_t seq_length = 0);
+// The model's program "loss": loss terms over fields [batch_size, sample...].
+Result<graph::Program> build_loss(const ModelView& model, int64_t batch_size);
+
+// What the host feeds to the program "logits", each i32 [1, seq_length].
+inline constexpr std::string_view kTokensField = "tokens";
+inline constexpr std::string_view kPositionsField = "position_ids";
+// The model's program "logits": one output f32 [1, seq_length, vocab].
+Result<graph::Program> build_logits(const ModelView& model, int64_t seq_length);
 
 // Names of the gradient states of a parameter, in the order of use.
 std::vector<std::string> gradient_states(const graph::Program& train, std::string_view parameter);

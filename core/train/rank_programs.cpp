@@ -37,12 +37,7 @@ class Builder {
  private:
   Status build_loss() {
     MGT_ASSIGN_OR_RETURN(const Program loss,
-                         build_model_program(request_.model, "loss", request_.micro_batch_size));
-    if (loss.losses.empty()) {
-      return invalid_argument("the model's program 'loss' has no loss term",
-                              "the model plugin declared none while it built the program",
-                              "call Builder::loss in the model plugin");
-    }
+                         train::build_loss(request_.model, request_.micro_batch_size));
     MGT_RETURN_IF_ERROR(passes::check_divisible(layout_, loss));
     name_parameters(loss);
     out_.losses = loss.losses;
@@ -50,7 +45,7 @@ class Builder {
     if (request_.train) MGT_RETURN_IF_ERROR(build_training(loss));
     if (request_.evaluate) MGT_RETURN_IF_ERROR(build_evaluation(loss));
     for (const ValueId v : loss.inputs) {
-      if (fields_.contains(loss.values[v].name)) out_.inputs.push_back(loss.values[v]);
+      if (fields_.contains(loss.values[v].name)) out_.inputs.push_back(field(loss, v));
     }
     return {};
   }
@@ -213,7 +208,8 @@ class Builder {
 
   Status build_logits() {
     MGT_ASSIGN_OR_RETURN(Program logits,
-                         build_model_program(request_.model, "logits", 1, request_.logits_length));
+                         train::build_logits(request_.model, request_.logits_length));
+    for (const ValueId v : logits.inputs) out_.logits_inputs.push_back(field(logits, v));
     MGT_RETURN_IF_ERROR(passes::strip_dropout(logits));
     if (out_.all_parameters.empty()) name_parameters(logits);
     MGT_ASSIGN_OR_RETURN(out_.logits, localize(logits, true));

@@ -12,6 +12,7 @@
 #include "graph/ir.hpp"
 #include "passes/layout.hpp"
 #include "passes/local_runs.hpp"
+#include "train/field.hpp"
 #include "train/model_programs.hpp"
 #include "train/pipeline_schedule.hpp"
 
@@ -83,7 +84,8 @@ struct RankPrograms {
 
   int64_t parameter_count = 0;  // of the whole model
   double train_flops = 0;  // of one micro-batch, all stages and ranks of a model replica together
-  std::vector<graph::Value> inputs;  // logical fields that programs of this rank read
+  std::vector<Field> inputs;  // that training and evaluation read on this rank
+  std::vector<Field> logits_inputs;
   std::vector<graph::LossTerm> losses;
   // Of each loss term: whether this rank's number enters the sum over ranks. Where ranks hold the
   // same one, the first does.

@@ -46,9 +46,9 @@ std::string format_iteration(const IterationRecord& mean, int64_t train_iters,
   for (const auto& [name, value] : mean.losses)
     line += fmt::format("{}: {:.6E} | ", loss_key(name), value);
   return line + fmt::format(
-                    "loss scale: 1.0 | grad norm: {:.3f} | number of skipped iterations:   0 | "
-                    "number of nan iterations:   0 |",
-                    mean.grad_norm);
+                    "loss scale: {:.1f} | grad norm: {:.3f} | number of skipped iterations: {:3d} "
+                    "| number of nan iterations: {:3d} |",
+                    mean.loss_scale, mean.grad_norm, mean.skipped_iterations, mean.nan_iterations);
 }
 
 Reporter::~Reporter() {
@@ -90,7 +90,11 @@ Status Reporter::iteration(const IterationRecord& record) {
   bar_seconds_ += record.seconds;
   ++interval_iterations_;
   interval_seconds_ += record.seconds;
-  for (const auto& [name, value] : record.losses) interval_losses_[name] += value;
+  interval_skipped_ += record.skipped_iterations;
+  interval_nan_ += record.nan_iterations;
+  if (record.skipped_iterations == 0) {
+    for (const auto& [name, value] : record.losses) interval_losses_[name] += value;
+  }
 
   Json json = {{"iteration", record.iteration}, {"consumed_samples", record.consumed_samples}};
   for (const auto& [name, value] : record.losses) json[loss_key(name)] = value;
@@ -101,17 +105,22 @@ Status Reporter::iteration(const IterationRecord& record) {
   MGT_RETURN_IF_ERROR(write_metrics(json.dump()));
 
   const bool due = record.iteration % options_.log_interval == 0 || record.iteration == 1 ||
-                   record.iteration == options_.train_iters;
+                   record.iteration == options_.train_iters || record.skipped_iterations > 0;
   if (due) {
     IterationRecord mean = record;
-    const auto n = static_cast<double>(interval_iterations_);
-    mean.seconds = interval_seconds_ / n;
-    for (auto& [name, value] : mean.losses) value = interval_losses_[name] / n;
+    mean.seconds = interval_seconds_ / static_cast<double>(interval_iterations_);
+    mean.skipped_iterations = interval_skipped_;
+    mean.nan_iterations = interval_nan_;
+    const int64_t updates = interval_iterations_ - interval_skipped_;
+    for (auto& [name, value] : mean.losses) {
+      if (updates > 0) value = interval_losses_[name] / static_cast<double>(updates);
+    }
     line(format_iteration(mean, options_.train_iters,
                           static_cast<double>(options_.tokens_per_iteration) / mean.seconds,
                           options_.flops_per_iteration / mean.seconds / 1e12, timestamp()));
     interval_iterations_ = 0;
     interval_seconds_ = 0;
+    interval_skipped_ = interval_nan_ = 0;
     interval_losses_.clear();
   }
   draw_bar(record.iteration);

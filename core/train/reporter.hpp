@@ -13,7 +13,8 @@
 
 namespace megatron::train {
 
-// Of one training iteration.
+// Of one training iteration, or of several: then times, losses and rates are means, and counts add
+// up.
 struct IterationRecord {
   int64_t iteration = 0;
   int64_t consumed_samples = 0;
@@ -22,6 +23,9 @@ struct IterationRecord {
   int64_t global_batch_size = 0;
   std::map<std::string, double> losses;  // mean over the global batch's counted positions, by term
   double grad_norm = 0;                  // before clipping
+  double loss_scale = 1;                 // of the backward pass; fp32 needs none
+  int64_t skipped_iterations = 0;        // without an update: a loss or the norm is not finite
+  int64_t nan_iterations = 0;            // a loss is not finite
 };
 
 class Reporter {
@@ -43,8 +47,8 @@ class Reporter {
   // Appends to metrics.jsonl; records of iterations after `iteration` are dropped first, so that a
   // resumed run continues the file that a straight run would have written.
   Status open(int64_t iteration);
-  // Console lines come at iteration 1, at every log_interval and at the end, with means over the
-  // interval.
+  // Console lines come at iteration 1, at every log_interval and at the end, also one by a skipped
+  // iteration, which ends the run. They have means over the interval, losses over its updates.
   Status iteration(const IterationRecord& record);
   // "validation loss at iteration 100 | lm loss value: … | lm loss PPL: … |" between rules.
   Status validation(std::string_view split, int64_t iteration,
@@ -66,10 +70,12 @@ class Reporter {
   // Since the last console line.
   int64_t interval_iterations_ = 0;
   double interval_seconds_ = 0;
-  std::map<std::string, double> interval_losses_;
+  int64_t interval_skipped_ = 0;
+  int64_t interval_nan_ = 0;
+  std::map<std::string, double> interval_losses_;  // sums over updates
 };
 
-// Megatron's line; see reference in docs/console.md. Exposed for tests.
+// Megatron's line (training_log of its training.py). Exposed for tests.
 std::string format_iteration(const IterationRecord& mean, int64_t train_iters,
                              double tokens_per_second, double tflops, std::string_view timestamp);
 

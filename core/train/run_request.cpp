@@ -111,7 +111,7 @@ Result<RankRequest> rank_request(Experiment& experiment, const passes::Layout& l
 }
 
 Result<RunData> open_datasets(Experiment& experiment, const LoopOptions& loop,
-                              const std::vector<graph::Value>& fields) {
+                              const std::vector<Field>& fields) {
   RunData data;
   MGT_ASSIGN_OR_RETURN(
       data.train, experiment.dataset("train", loop.train_iters * loop.global_batch_size, fields));

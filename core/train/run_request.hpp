@@ -28,6 +28,6 @@ struct RunData {
   const Instance<mgt_dataset>* valid = nullptr;
 };
 Result<RunData> open_datasets(Experiment& experiment, const LoopOptions& loop,
-                              const std::vector<graph::Value>& fields);
+                              const std::vector<Field>& fields);
 
 }  // namespace megatron::train

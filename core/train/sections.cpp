@@ -36,7 +36,9 @@ Schema train_keys() {
           .at_least(0),
       option("output_dir", MGT_OPTION_PATH, "",
              "folder of the run's files; default: runs/<manifest's name>"),
-      option("num_threads", MGT_OPTION_INT, "0", "compute threads; 0 = one a CPU").at_least(0),
+      option("num_threads", MGT_OPTION_INT, "0", "compute threads; 0 = one a CPU")
+          .at_least(0)
+          .at_most(8192),  // the most CPUs that a Linux kernel is built for
   });
 }
 

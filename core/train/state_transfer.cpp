@@ -1,5 +1,7 @@
 #include "train/state_transfer.hpp"
 
+#include "log/log.hpp"
+
 namespace megatron::train {
 namespace {
 
@@ -34,7 +36,7 @@ Result<std::string> StateTransfer::save(const std::string& directory, const Loop
   std::string folder;
   Status committed;
   if (leads_) {
-    auto result = writer.commit(config, keep);
+    auto result = writer.commit(config, keep, log::warning);
     if (result.ok())
       folder = *std::move(result);
     else

@@ -24,18 +24,25 @@ void warn(std::string_view message) { log::warning(message); }
 double gib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
 Status prepare_directory(const std::string& directory, const RunOptions& options) {
+  const std::string metrics = directory + "/metrics.jsonl";
+  const std::string checkpoints = directory + "/checkpoints";
   std::error_code error;
-  const bool used = fs::exists(directory + "/metrics.jsonl", error) ||
-                    fs::exists(directory + "/checkpoints", error);
+  bool used = false;
+  for (const auto& path : {metrics, checkpoints}) {
+    used = fs::exists(path, error) || used;
+    if (error) return errno_status("inspect", path, error.value());
+  }
   if (used && !options.resume && !options.overwrite) {
     return Status::error(
         Code::already_exists, text("'", directory, "' already holds a run"),
         "its files would be replaced",
         "--resume continues it, --overwrite starts anew, or choose another train.output_dir");
   }
-  if (used && options.overwrite) {
-    fs::remove_all(directory + "/checkpoints", error);
-    fs::remove(directory + "/metrics.jsonl", error);
+  if (options.overwrite) {
+    fs::remove(metrics, error);
+    if (error) return errno_status("remove", metrics, error.value());
+    fs::remove_all(checkpoints, error);
+    if (error) return errno_status("remove", checkpoints, error.value());
   }
   fs::create_directories(directory, error);
   if (error) return errno_status("create", directory, error.value());
@@ -119,11 +126,12 @@ Result<LoopResult> run_experiment(Experiment& experiment, PoolServices& services
   std::optional<DataFeed> valid_feed;
   MGT_RETURN_IF_ERROR(in_turn("opening the datasets", first_here, [&]() -> Status {
     MGT_ASSIGN_OR_RETURN(const RunData data, open_datasets(experiment, loop, engine->inputs()));
-    const auto feed = [&](const Instance<mgt_dataset>& dataset, std::optional<DataFeed>& into) {
-      into.emplace(DatasetView{dataset.table(), dataset.self()}, engine->inputs(), share);
+    const auto feed = [&](const Instance<mgt_dataset>& dataset, std::string_view split,
+                          std::optional<DataFeed>& into) {
+      into.emplace(DatasetView{dataset.table(), dataset.self(), split}, engine->inputs(), share);
     };
-    feed(*data.train, train_feed);
-    if (data.valid != nullptr) feed(*data.valid, valid_feed);
+    feed(*data.train, "train", train_feed);
+    if (data.valid != nullptr) feed(*data.valid, "valid", valid_feed);
     return {};
   }));
 
@@ -142,8 +150,14 @@ Result<LoopResult> run_experiment(Experiment& experiment, PoolServices& services
   if (options.resume) {
     MGT_ASSIGN_OR_RETURN(const auto checkpoint,
                          checkpoint::Checkpoint::open_newest(checkpoints, warn));
-    MGT_RETURN_IF_ERROR(transfer.load(checkpoint, true));
     state = {checkpoint.progress().iteration, checkpoint.progress().consumed_samples};
+    if (state.iteration >= loop.train_iters) {
+      inform(text("the run is finished: ", checkpoint.folder(), " is of iteration ",
+                  state.iteration, ", train.train_iters is ", loop.train_iters,
+                  "\n  fix: raise train.train_iters to train on"));
+      return LoopResult{state, false, {}};
+    }
+    MGT_RETURN_IF_ERROR(transfer.load(checkpoint, true));
     inform(text("resuming from ", checkpoint.folder()));
   } else if (checkpoint_section.has("load") &&
              !checkpoint_section.get<std::string>("load").empty()) {

@@ -248,6 +248,40 @@ TEST_P(DamagedData, IsOneClearErrorBeforeTheFirstStep) {
 INSTANTIATE_TEST_SUITE_P(All, DamagedData, testing::ValuesIn(kDamages),
                          [](const auto& row) { return row.param.name; });
 
+// Token files of another tokenizer hold ids that the model has no row for.
+class ForeignTokens : public testing::TestWithParam<std::vector<std::string>> {};
+TEST_P(ForeignTokens, EndTheRunBeforeTheWeightsChange) {
+  const Corpus corpus;
+  std::string bytes = read_file(corpus.bin());
+  const uint16_t foreign = 257;  // the byte tokenizer's last id is 256
+  for (size_t at = 0; at < bytes.size(); at += 20)
+    std::memcpy(&bytes[at], &foreign, sizeof foreign);
+  write_file(corpus.bin(), bytes);
+  if (!GetParam().empty()) {
+    write_file(corpus / "tiny.toml",
+               read_file(corpus / "tiny.toml") + "\n[[parallel]]\nplugin = \"data\"\n");
+  }
+  for (const char* eval_iters : {"1", "0"}) {
+    auto arguments = GetParam();
+    arguments.insert(arguments.end(),
+                     {"--overwrite", "--set", "checkpoint.save_interval=1", "--set",
+                      "train.global_batch_size=8", "--set", text("train.eval_iters=", eval_iters)});
+    const Outcome o = corpus.train(arguments);
+    EXPECT_EQ(o.exit_code, 1) << o;
+    EXPECT_THAT(o.err, HasSubstr(" has 257 at position "));
+    EXPECT_THAT(o.err, HasSubstr("the model's dimension 'vocab' has the indices 0 to 256\n"));
+    EXPECT_THAT(o.err,
+                HasSubstr(*eval_iters == '0' ? "of the train split\n" : "of the valid split\n"));
+    EXPECT_THAT(o.out, testing::Not(HasSubstr("iteration        1/")));
+    EXPECT_EQ(corpus.newest_iteration(), 0);
+    if (GetParam().empty()) EXPECT_EQ(o.err.find("error: "), o.err.rfind("error: ")) << o;
+  }
+}
+INSTANTIATE_TEST_SUITE_P(All, ForeignTokens,
+                         testing::Values(std::vector<std::string>{},
+                                         std::vector<std::string>{"--ranks", "2"}),
+                         [](const auto& row) { return row.param.empty() ? "One" : "Two"; });
+
 // ---- generate
 
 class Generate : public testing::Test {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <random>
 #include <thread>
 
@@ -233,6 +234,29 @@ TEST_P(DamagedCheckpoint, FallsBackToTheOneBefore) {
 INSTANTIATE_TEST_SUITE_P(Train, DamagedCheckpoint, testing::ValuesIn(kFaults),
                          [](const auto& row) { return row.param.name; });
 
+TEST(Train, AFinishedRunIsLeftAlone) {
+  const Experiment experiment;
+  ASSERT_EQ(experiment.train(until(10)).exit_code, 0);
+  const auto everything = [&] {
+    std::map<std::string, std::pair<std::string, fs::file_time_type>> files;
+    for (const auto& entry : fs::recursive_directory_iterator(experiment / "run")) {
+      if (entry.is_regular_file())
+        files[entry.path().string()] = {read_file(entry.path().string()), entry.last_write_time()};
+    }
+    return files;
+  };
+  const auto before = everything();
+  for (const int end : {10, 7}) {
+    const Outcome o = experiment.train(until(end, {"--resume"}));
+    EXPECT_EQ(o.exit_code, 0) << o;
+    EXPECT_EQ(o.out, "");
+    EXPECT_THAT(o.err, HasSubstr(text("the run is finished: ", experiment.checkpoint_folder(10),
+                                      " is of iteration 10, train.train_iters is ", end,
+                                      "\n  fix: raise train.train_iters to train on\n")));
+    EXPECT_TRUE(everything() == before);
+  }
+}
+
 TEST(Train, NoSoundCheckpointIsLeft) {
   const Experiment experiment;
   ASSERT_EQ(experiment.train(until(5)).exit_code, 0);
@@ -241,7 +265,7 @@ TEST(Train, NoSoundCheckpointIsLeft) {
   EXPECT_EQ(o.exit_code, 1) << o;
   EXPECT_THAT(o.err, testing::EndsWith(text("error: there is no sound checkpoint in '",
                                             experiment / "run/checkpoints",
-                                            "'\n  1 of its checkpoints are damaged, none is left\n"
+                                            "'\n  its only checkpoint is damaged\n"
                                             "  fix: check the path, or start the run anew\n")));
 }
 
@@ -263,6 +287,19 @@ TEST(Train, DoesNotTouchARunUnlessAsked) {
   EXPECT_EQ(anew.exit_code, 0) << anew;
   Reference(10).expect_same(experiment);
   EXPECT_EQ(experiment.train({"--overwrite", "--resume"}).exit_code, 2);
+}
+
+TEST(Train, WhatCannotBeOverwrittenIsSaid) {
+  const Experiment experiment;
+  ASSERT_EQ(experiment.train(until(5)).exit_code, 0);
+  const std::string metrics = experiment / "run/metrics.jsonl";
+  fs::remove(metrics);
+  fs::create_directories(metrics + "/somebody's");
+  const Outcome o = experiment.train(until(5, {"--overwrite"}));
+  EXPECT_EQ(o.exit_code, 1) << o;
+  EXPECT_THAT(o.err, HasSubstr(text("error: cannot remove ", metrics,
+                                    "\n  the system says: Directory not empty\n  fix: ")));
+  EXPECT_EQ(experiment.newest_iteration(), 5) << "its checkpoints are there";
 }
 
 // ---- evaluation
@@ -304,6 +341,10 @@ const Exit kExits[] = {
     {"UnknownOption", {"run", "tiny.toml", "--reusme"}, 2, "  fix: did you mean '--resume'?\n"},
     {"NoManifest", {"run", "absent.toml"}, 2, "error: cannot read the manifest absent.toml\n"},
     {"BadManifest", {"run", "tiny.toml", "--set", "train.train_iters=0"}, 2, "train.train_iters"},
+    {"TooManyThreads",
+     {"run", "tiny.toml", "--set", "train.num_threads=1000000"},
+     2,
+     "train.num_threads"},
     {"BadModel",
      {"run", "tiny.toml", "--set", "model.num_attention_heads=5"},
      2,

@@ -51,12 +51,16 @@ void add_embedding_ops(std::vector<OpDef>& table) {
   table.push_back({.name = "embedding",
                    .pattern = "M,vK->MK",
                    .linear = 0b10,
+                   .ids = 0b1,
+                   .ids_of = 'v',
                    .infer = infer_embedding,
                    .gradient = embedding_gradient});
   table.push_back({.name = "embedding_grad",
                    .pattern = "M,MK->vK",
                    .attrs = {{"vocab", AttrKind::integer}, {"axis", AttrKind::string}},
                    .linear = 0b10,
+                   .ids = 0b1,
+                   .ids_of = 'v',
                    .accumulates = 0b1,
                    .infer = infer_embedding_grad});
 }

@@ -25,6 +25,7 @@ void add_loss_ops(std::vector<OpDef>& table) {
                    .pattern = "Mk,vk,M->M,M",
                    .outputs = 2,
                    .ids = 0b100,
+                   .ids_of = 'v',
                    .whole = "k",
                    .reduce = Reduce::logsumexp,
                    .gradient = loss_gradient,
@@ -35,6 +36,7 @@ void add_loss_ops(std::vector<OpDef>& table) {
                    .pattern = "Mk,vk,M,M,M,M->Mk,vk",
                    .outputs = 2,
                    .ids = 0b100,
+                   .ids_of = 'v',
                    .whole = "k",
                    .accumulates = 0b10,
                    .flops = [](const Attrs&, const Labels&, std::span<const int64_t> n) {
@@ -45,6 +47,7 @@ void add_loss_ops(std::vector<OpDef>& table) {
                    .pattern = "Mk,vk,M,M,M->M,M,Mk,vk",
                    .outputs = 4,
                    .ids = 0b100,
+                   .ids_of = 'v',
                    .whole = "vk",
                    .accumulates = 0b1000,
                    .flops = [](const Attrs&, const Labels&,

@@ -3,7 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
+#include "base/hash.hpp"
 #include "folder.hpp"
+#include "kill_points.hpp"
 
 namespace megatron::checkpoint {
 namespace {
@@ -107,15 +111,61 @@ TEST(CheckpointTest, WhatDoesNotFitNamesTensorAndShapes) {
   ASSERT_TRUE(checkpoint.ok());
   const std::string path = folder / "iter_0000001";
   EXPECT_EQ(checkpoint->parameter("word", {6, 4}).status().message(),
-            text("tensor 'word' of checkpoint '", path, "' has the shape [4, 6]\n",
-                 "  the run's model asks for [6, 4]\n",
-                 "  fix: use the model sizes of the checkpoint's config.toml"));
+            text("tensor 'word' of checkpoint '", path, "' is f32[4, 6]\n",
+                 "  the run's model asks for f32[6, 4]\n",
+                 "  fix: use the model of the checkpoint's config.toml"));
   EXPECT_EQ(checkpoint->parameter("layers.2.up", {2}).status().message(),
             text("checkpoint '", path, "' has no tensor 'layers.2.up'\n",
                  "  it was written by another model or another optimizer\n",
                  "  fix: load it with the model and optimizer that its config.toml names"));
   EXPECT_EQ(checkpoint->optimizer_state("exp_avg_sq.word", {4, 6}).status().code(),
             Code::not_found);
+}
+
+TEST(CheckpointTest, WhatCannotBeRemovedIsAWarning) {
+  const Folder folder;
+  for (int64_t i = 1; i <= 2; ++i) ASSERT_TRUE(save_marked(folder.path(), i, 1.0F).ok());
+  std::vector<std::string> warnings;
+  const Refuse refuse("iter_0000001");
+  const auto saved =
+      save_marked(folder.path(), 3, 3.0F, 1, [&](std::string_view w) { warnings.emplace_back(w); });
+  ASSERT_TRUE(saved.ok()) << saved.status().message();
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_TRUE(warnings[0].starts_with(text("cannot remove ", folder / "iter_0000001",
+                                           "\n  the system says: Device or resource busy")))
+      << warnings[0];
+  EXPECT_FALSE(fs::exists(folder / "iter_0000002"));
+  EXPECT_EQ(newest(folder.path())->progress().iteration, 3);
+}
+
+TEST(CheckpointTest, ARenameThatFailsIsAnError) {
+  const Folder folder;
+  ASSERT_TRUE(save_marked(folder.path(), 1, 1.0F).ok());
+  {
+    const Refuse refuse("iter_0000002.incomplete");
+    const auto saved = save_marked(folder.path(), 2, 2.0F, 1);
+    ASSERT_FALSE(saved.ok());
+    EXPECT_TRUE(saved.status().message().starts_with(
+        text("cannot rename ", folder / "iter_0000002.incomplete",
+             "\n  the system says: Device or resource busy")))
+        << saved.status().message();
+  }
+  EXPECT_EQ(newest(folder.path())->progress().iteration, 1) << "and the old one stays";
+  ASSERT_TRUE(save_marked(folder.path(), 2, 2.0F, 1).ok()) << "over what the failure left";
+
+  // A file system that cannot let two folders change places.
+  const PlainRenames plain;
+  ASSERT_TRUE(save_marked(folder.path(), 2, 3.0F).ok());
+  EXPECT_EQ(mark_of(*newest(folder.path())), 3.0F);
+  {
+    const Refuse refuse("iter_0000002");
+    const auto saved = save_marked(folder.path(), 2, 4.0F);
+    ASSERT_FALSE(saved.ok());
+    EXPECT_TRUE(
+        saved.status().message().starts_with(text("cannot rename ", folder / "iter_0000002", "\n")))
+        << saved.status().message();
+  }
+  EXPECT_EQ(mark_of(*newest(folder.path())), 3.0F);
 }
 
 TEST(CheckpointTest, SaysWhyThereIsNone) {
@@ -130,9 +180,38 @@ TEST(CheckpointTest, SaysWhyThereIsNone) {
   EXPECT_EQ(message(folder.path()), text("there is no sound checkpoint in '", folder.path(),
                                          "'\n  it holds no folder iter_NNNNNNN", fix));
   fs::create_directory(folder / "iter_0000001");
-  EXPECT_EQ(message(folder.path()),
-            text("there is no sound checkpoint in '", folder.path(),
-                 "'\n  1 of its checkpoints are damaged, none is left", fix));
+  EXPECT_EQ(message(folder.path()), text("there is no sound checkpoint in '", folder.path(),
+                                         "'\n  its only checkpoint is damaged", fix));
+  fs::create_directory(folder / "iter_0000002");
+  EXPECT_EQ(message(folder.path()), text("there is no sound checkpoint in '", folder.path(),
+                                         "'\n  all of its 2 checkpoints are damaged", fix));
+  put(folder / "file", "");
+  EXPECT_TRUE(message(folder / "file")
+                  .starts_with(text("cannot read ", folder / "file",
+                                    "\n  the system says: Not a directory\n  fix: ")))
+      << message(folder / "file");
+}
+
+// A sound checkpoint of another writer.
+TEST(CheckpointTest, ATensorOfAnotherTypeIsNamedWithIt) {
+  const Folder folder;
+  ASSERT_TRUE(save_marked(folder.path(), 1, 1.0F).ok());
+  const std::string path = folder / "iter_0000001";
+  std::string model = get(path + "/model.safetensors");
+  for (size_t at = 0; (at = model.find("\"F32\"")) != std::string::npos;)
+    model.replace(at, 5, "\"I32\"");
+  put(path + "/model.safetensors", model);
+  auto manifest = nlohmann::ordered_json::parse(get(path + "/manifest.json"));
+  manifest["files"]["model.safetensors"]["xxh3_128"] = hash_hex(model);
+  manifest.erase("manifest_xxh3_128");
+  manifest["manifest_xxh3_128"] = hash_hex(manifest.dump());
+  put(path + "/manifest.json", manifest.dump());
+  const auto checkpoint = Checkpoint::open(path);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+  EXPECT_EQ(checkpoint->parameter("word", {4, 6}).status().message(),
+            text("tensor 'word' of checkpoint '", path, "' is i32[4, 6]\n",
+                 "  the run's model asks for f32[4, 6]\n",
+                 "  fix: use the model of the checkpoint's config.toml"));
 }
 
 TEST(CheckpointTest, AnotherFormatIsSaid) {

@@ -53,6 +53,7 @@ TEST_P(DamageTest, Removed) {
   EXPECT_NE(warning.find("No such file or directory"), std::string::npos) << warning;
   EXPECT_NE(warning.find("\n  fix: resume from an older checkpoint of the run"), std::string::npos)
       << warning;
+  EXPECT_EQ(warning.find("fix: "), warning.rfind("fix: ")) << warning;
 }
 
 TEST_P(DamageTest, CutAtEveryLength) {

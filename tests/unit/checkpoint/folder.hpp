@@ -32,8 +32,9 @@ inline Contents contents() {
 
 // Every element of every tensor, and the configuration, is `mark`. Written as two ranks would: each
 // a half of each tensor.
-inline Result<std::string> save_marked(const std::string& directory, int64_t iteration, float mark,
-                                       int64_t keep = 0) {
+inline Result<std::string> save_marked(
+    const std::string& directory, int64_t iteration, float mark, int64_t keep = 0,
+    const CheckpointWriter::Warn& warn = [](auto) {}) {
   const std::vector<float> values(24, mark);
   CheckpointWriter leader(directory, {iteration, iteration * 8}, contents());
   MGT_RETURN_IF_ERROR(leader.begin());
@@ -50,7 +51,7 @@ inline Result<std::string> save_marked(const std::string& directory, int64_t ite
     }
     MGT_RETURN_IF_ERROR(rank.sync());
   }
-  return leader.commit(text("mark = ", mark, "\n"), keep);
+  return leader.commit(text("mark = ", mark, "\n"), keep, warn);
 }
 
 // The mark that all of a checkpoint carries; fails when its parts come from different saves.

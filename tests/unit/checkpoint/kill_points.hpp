@@ -1,6 +1,8 @@
-// Kills this process at its n-th change of a file or folder, by standing in for the C library's
-// calls: what SIGKILL or a power cut after that call would leave.
+// Stands in for the C library's calls that change files and folders: kills this process at the n-th
+// one, as SIGKILL or a power cut would, or lets some of them fail.
 #pragma once
+
+#include <string_view>
 
 namespace megatron {
 
@@ -9,5 +11,23 @@ namespace megatron {
 void kill_at(int n);
 // Calls seen since kill_at.
 int kill_points_seen();
+
+// As long as it lives, renaming and removing what ends in `path` fails with EBUSY.
+class Refuse {
+ public:
+  explicit Refuse(std::string_view path);
+  Refuse(const Refuse&) = delete;
+  Refuse& operator=(const Refuse&) = delete;
+  ~Refuse();
+};
+
+// As long as it lives, the file system knows plain renames only.
+class PlainRenames {
+ public:
+  PlainRenames();
+  PlainRenames(const PlainRenames&) = delete;
+  PlainRenames& operator=(const PlainRenames&) = delete;
+  ~PlainRenames();
+};
 
 }  // namespace megatron

@@ -130,11 +130,11 @@ const std::vector<Row> kRows = {
      "program 'p': loss 'lm' is not made"},
     {"a loss with dimensions", [](Program& p) { p.losses[0].sum = value(p, "y"); },
      "loss 'lm' of program 'p' has the type f32[m=4, n=2]\n"
-     "  a loss term is a sum and a count of rank 0 on the device\n"
+     "  a loss term is a sum and a count f32[] on the device\n"
      "  fix: reduce it with ops::linear_cross_entropy or the op 'sum'"},
     {"a loss that the host knows", [](Program& p) { p.losses[0].sum = value(p, "accumulate"); },
      "loss 'lm' of program 'p' has the type f64[]\n"
-     "  a loss term is a sum and a count of rank 0 on the device\n"
+     "  a loss term is a sum and a count f32[] on the device\n"
      "  fix: reduce it with ops::linear_cross_entropy or the op 'sum'"},
 };
 

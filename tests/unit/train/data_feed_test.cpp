@@ -17,8 +17,8 @@ constexpr int64_t kStep = kMicroBatch * kMicroBatches;
 constexpr BatchShare kShare{kMicroBatch, kMicroBatches, 0, kStep};
 
 // Two fields: ids [batch, 3] and a weight [batch].
-std::vector<graph::Value> inputs() {
-  std::vector<graph::Value> out(2);
+std::vector<Field> inputs() {
+  std::vector<Field> out(2);
   out[0].name = "ids";
   out[0].type = {DType::i32, {{kMicroBatch, "batch"}, {3, "seq"}}};
   out[1].name = "weight";
@@ -120,12 +120,31 @@ TEST(DataFeed, AnErrorNamesTheSample) {
     const auto batches = feed.next(kStep);
     ASSERT_FALSE(batches.ok());
     EXPECT_EQ(batches.status().code(), Code::data_loss);
-    EXPECT_EQ(batches.status().message(),
-              "the file ends in the middle of a token\n  while reading sample 8");
+    EXPECT_EQ(
+        batches.status().message(),
+        "the file ends in the middle of a token\n  while reading sample 8 of the train split");
   }
   const auto other = feed.next(2 * kStep);
   ASSERT_TRUE(other.ok()) << "the feed goes on after an error";
   EXPECT_EQ(samples(**other), range(2 * kStep, 3 * kStep));
+}
+
+// Sample 3 ends in 32.
+TEST(DataFeed, AnIdThatTheModelDoesNotHaveIsAnError) {
+  test::FakeDataset dataset(10 * kStep, write_sample);
+  auto bounded = inputs();
+  bounded[0].ids = graph::Dim{32, "vocab"};
+  DatasetView view = dataset.view();
+  view.split = "valid";
+  DataFeed feed(view, bounded, kShare);
+  const auto batches = feed.next(0);
+  ASSERT_FALSE(batches.ok());
+  EXPECT_EQ(batches.status().code(), Code::out_of_range);
+  EXPECT_EQ(batches.status().message(),
+            "field 'ids' has 32 at position 2\n"
+            "  the model's dimension 'vocab' has the indices 0 to 31\n"
+            "  fix: give data and model the same tokenizer, or enlarge 'vocab' in the model\n"
+            "  while reading sample 3 of the valid split");
 }
 
 TEST(DataFeed, TheEndOfTheDatasetIsAnError) {

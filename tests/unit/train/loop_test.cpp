@@ -83,6 +83,10 @@ class LoopTest : public testing::Test {
     }
     return out;
   }
+  Json last_metrics() const {
+    const std::string lines = *read_file(folder_ / "metrics.jsonl");
+    return Json::parse(lines.substr(lines.rfind('\n', lines.size() - 2) + 1));
+  }
   std::vector<std::vector<float>> weights() const {
     std::vector<std::vector<float>> out;
     for (const auto& p : engine_->parameters()) out.push_back(test::download(*engine_, p));
@@ -171,6 +175,49 @@ TEST_F(LoopTest, ALossThatIsNotFiniteEndsBeforeTheUpdate) {
               HasSubstr("iteration 2 is not finite; the weights were not updated"));
   EXPECT_EQ(weights(), before);
   EXPECT_EQ(saved_, (std::vector<int64_t>{1})) << "nothing is saved after the failure";
+  // The iteration is reported all the same, and counted.
+  const Json last = last_metrics();
+  EXPECT_EQ(last["iteration"], 2);
+  EXPECT_EQ(last["consumed_samples"], 8);
+  EXPECT_TRUE(last["lm loss"].is_null()) << last;
+}
+
+TEST_F(LoopTest, ATokenThatTheModelDoesNotHaveEndsBeforeItIsUsed) {
+  for (const int32_t token : {static_cast<int32_t>(TinyGpt::kVocab), -1}) {
+    engine_ = gpt_.engine();
+    at_sample_ = nullptr;
+    options_.train_iters = 1;
+    ASSERT_TRUE(run().ok());
+    const auto before = weights();
+    at_sample_ = [&](int64_t index, const auto& fields, void* const* buffers) {
+      for (size_t f = 0; f < fields.size(); ++f) {
+        if (fields[f] == "tokens" && index == 5) static_cast<int32_t*>(buffers[f])[2] = token;
+      }
+      return Status();
+    };
+    options_.train_iters = 2;
+    const auto result = run({.iteration = 1, .consumed_samples = 4});
+    EXPECT_EQ(result.status().message(),
+              text("field 'tokens' has ", token,
+                   " at position 2\n"
+                   "  the model's dimension 'vocab' has the indices 0 to 10\n"
+                   "  fix: give data and model the same tokenizer, or enlarge 'vocab' in the model"
+                   "\n  while reading sample 5 of the train split"));
+    EXPECT_EQ(weights(), before);
+    EXPECT_EQ(metric("iteration").back(), 1);
+  }
+}
+
+// The whole run, its last evaluation and its last checkpoint are there.
+TEST_F(LoopTest, AFinishedRunIsLeftAlone) {
+  ASSERT_TRUE(run().ok());
+  const auto metrics = *read_file(folder_ / "metrics.jsonl");
+  const auto saved = saved_;
+  const auto result = run({.iteration = 4, .consumed_samples = 16});
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_FALSE(result->stopped);
+  EXPECT_EQ(*read_file(folder_ / "metrics.jsonl"), metrics);
+  EXPECT_EQ(saved_, saved);
 }
 
 // AdamW with a zero gradient moves nothing but by decay: a coefficient of clipping near zero shows

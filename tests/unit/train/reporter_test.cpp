@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
@@ -83,6 +85,31 @@ TEST_F(ReporterTest, PrintsTheFirstEveryIntervalAndTheLast) {
   EXPECT_TRUE(has(printed[1], "lm loss: 4.166667E+00")) << printed[1];
   EXPECT_TRUE(has(printed[2], "lm loss: 2.055556E+00")) << printed[2];
   EXPECT_TRUE(has(printed[3], "lm loss: 1.428571E+00")) << printed[3];
+}
+
+// Means are over updates; the counts are those of the line's interval.
+TEST_F(ReporterTest, CountsTheIterationsWithoutAnUpdate) {
+  Reporter reporter(options(3));
+  ASSERT_TRUE(reporter.open(0).ok());
+  lines(reporter, 1, 4);
+  testing::internal::CaptureStdout();
+  IterationRecord skipped = record(5);
+  skipped.losses["lm"] = std::nan("");
+  skipped.grad_norm = std::numeric_limits<double>::infinity();
+  skipped.loss_scale = 1024;
+  skipped.skipped_iterations = skipped.nan_iterations = 1;
+  ASSERT_TRUE(reporter.iteration(skipped).ok());
+  const std::string printed = testing::internal::GetCapturedStdout();
+  EXPECT_TRUE(has(printed, " iteration        5/"));
+  EXPECT_TRUE(has(printed,
+                  "lm loss: 2.500000E+00 | loss scale: 1024.0 | grad norm: inf | number of "
+                  "skipped iterations:   1 | number of nan iterations:   1 |"))
+      << printed;
+  EXPECT_TRUE(has(metrics(), R"({"iteration":5,"consumed_samples":2560,"lm loss":null,)"
+                             R"("grad_norm":null,)"))
+      << metrics();
+  const auto next = lines(reporter, 6, 6);
+  EXPECT_TRUE(has(next.at(0), "skipped iterations:   0 | number of nan iterations:   0 |"));
 }
 
 TEST_F(ReporterTest, WritesOneRecordAnIteration) {

@@ -37,7 +37,8 @@ class Rule : public Optimizer {
 };
 Rule::Body Rule::body = nullptr;
 
-Result<UpdateProgram> update_of(Rule::Body body) {
+Result<UpdateProgram> update_of(Rule::Body body,
+                                const mgt_optimizer* table = optimizer_table<Rule>()) {
   Rule::body = body;
   const auto train = graph::parse(
       "program train\n"
@@ -45,7 +46,7 @@ Result<UpdateProgram> update_of(Rule::Body body) {
       "  state %grad.w : f32[n=2]\n"
       "end\n");
   Rule rule{Config(nullptr)};
-  return build_update(*train, {optimizer_table<Rule>(), &rule}, {"w"});
+  return build_update(*train, {table, &rule, "optimizer plugin 'rule'"}, {"w"});
 }
 
 std::string printed(Rule::Body body) {
@@ -158,7 +159,8 @@ TEST(Update, BadRulesAreNamed) {
                 u.new_parameter = u.lr;
                 u.new_states = {u.states[0]};
               }),
-              HasSubstr("the optimizer's new parameter of 'w' is not a tensor like the parameter"));
+              HasSubstr("optimizer plugin 'rule' makes a new parameter of 'w' that is not a tensor "
+                        "like the parameter"));
   EXPECT_THAT(printed([](const Builder&, Update& u) { u.new_parameter = u.parameter; }),
               HasSubstr("the rule must set new_parameter and one new state per state"));
   EXPECT_THAT(printed([](const Builder&, Update& u) {
@@ -166,6 +168,95 @@ TEST(Update, BadRulesAreNamed) {
                 u.new_states = {Value{u.parameter.builder, 999}};
               }),
               HasSubstr("the update program has no such value"));
+}
+
+// What only passes write, and what belongs to models.
+TEST(Update, ARuleHasItsOperandsAlone) {
+  EXPECT_THAT(printed([](const Builder& b, Update& u) {
+                u.new_parameter = b.op1("copy", {u.parameter});
+                u.new_states = {u.states[0]};
+              }),
+              HasSubstr("there is no op 'copy'"));
+  const struct {
+    Rule::Body body;
+    const char* says;
+  } cases[] = {
+      {[](const Builder& b, Update&) {
+         b.input("x", DType::f32, {{"n", 2}});
+       },
+       "the input 'x'"},
+      {[](const Builder& b, Update& u) { b.output("y", u.gradient); }, "the output 'y'"},
+      {[](const Builder& b, Update&) {
+         b.parameter("p", {{"n", 2}}, Init::zeros());
+       },
+       "a parameter of its own"},
+  };
+  for (const auto& c : cases) {
+    static Rule::Body extra;
+    extra = c.body;
+    EXPECT_EQ(printed([](const Builder& b, Update& u) {
+                extra(b, u);
+                u.new_parameter = u.parameter;
+                u.new_states = {u.states[0]};
+              }),
+              text("optimizer plugin 'rule' declares ", c.says,
+                   " in its update\n  an update reads the parameter, its gradient, states and "
+                   "scalars, and gives the new parameter and states\n  fix: report it to the "
+                   "plugin's author, or choose another plugin"));
+  }
+  EXPECT_THAT(printed([](const Builder& b, Update& u) {
+                u.new_parameter = u.parameter * b.scalar("momentum");
+                u.new_states = {u.states[0]};
+              }),
+              HasSubstr("optimizer plugin 'rule' reads the scalar 'momentum' in program 'update'\n"
+                        "  the host sets lr, weight_decay, step, clip_coefficient\n"));
+}
+
+// The facade cannot write these; another language's author can.
+TEST(Update, BadDescriptionsOfStatesAreNamed) {
+  using States = mgt_status* (*)(void*, const mgt_parameter_info*, mgt_state_desc*, uint32_t*);
+  const auto message = [](States states) {
+    static mgt_optimizer table;
+    table = *optimizer_table<Rule>();
+    table.states = states;
+    const auto update = update_of(
+        [](const Builder&, Update& u) {
+          u.new_parameter = u.parameter;
+          u.new_states.assign(u.states.begin(), u.states.end());
+        },
+        &table);
+    return std::string(update.status().message());
+  };
+  static constexpr auto describe = [](mgt_state_desc* out, const char* name, mgt_dtype dtype) {
+    out->name = to_abi(std::string_view(name));
+    out->dtype = dtype;
+  };
+  EXPECT_EQ(message([](void*, const mgt_parameter_info*, mgt_state_desc* out, uint32_t* count) {
+              describe(out, "m", MGT_DTYPE_F32);
+              *count = 1;
+              return static_cast<mgt_status*>(nullptr);
+            }),
+            "");
+  EXPECT_EQ(message([](void*, const mgt_parameter_info*, mgt_state_desc*, uint32_t* count) {
+              *count = MGT_MAX_OPTIMIZER_STATES + 1;
+              return static_cast<mgt_status*>(nullptr);
+            }),
+            "optimizer plugin 'rule' describes 9 states of parameter 'w'\n  it may keep up to 8\n"
+            "  fix: report it to the plugin's author, or choose another plugin");
+  EXPECT_THAT(message([](void*, const mgt_parameter_info*, mgt_state_desc* out, uint32_t* count) {
+                describe(out, "m", MGT_DTYPE_BF16);
+                *count = 1;
+                return static_cast<mgt_status*>(nullptr);
+              }),
+              HasSubstr("optimizer plugin 'rule' describes state 'm' of parameter 'w' with the "
+                        "dtype bf16 (number "));
+  EXPECT_THAT(message([](void*, const mgt_parameter_info*, mgt_state_desc* out, uint32_t* count) {
+                describe(out, "m", MGT_DTYPE_F32);
+                describe(out + 1, "m", MGT_DTYPE_F32);
+                *count = 2;
+                return static_cast<mgt_status*>(nullptr);
+              }),
+              HasSubstr("calls two states of parameter 'w' 'm'"));
 }
 
 }  // namespace

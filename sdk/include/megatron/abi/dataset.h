@@ -40,7 +40,7 @@ typedef struct mgt_dataset {
   void (*destroy)(void* self); /* [main-thread] */
   int64_t (*size)(const void* self);
   /* [thread-safe] Writes field f of sample `index` to buffers[f], in the order of request.fields.
-   */
+   * The host refuses a sample with an id that the model's table does not have. */
   mgt_status* (*read)(const void* self, int64_t index, void* const* buffers);
 } mgt_dataset;
 

@@ -19,7 +19,10 @@ typedef struct mgt_model_context {
 typedef struct mgt_program_request {
   uint32_t struct_size;
   uint32_t flags;
-  mgt_str program; /* "loss": ends in loss terms; "logits": outputs "logits" [batch, seq, vocab] */
+  /* "loss": reads fields of the dataset, [batch_size, sample...], and ends in loss terms;
+   * "logits": reads "tokens" and "position_ids", i32 [batch_size, seq_length], and has one output,
+   * "logits" f32 [batch_size, seq_length, vocab]. The host sets no scalars in either. */
+  mgt_str program;
   int64_t batch_size; /* sequences */
   int64_t seq_length; /* tokens; 0 = the model's own seq_length */
 } mgt_program_request;

@@ -49,7 +49,7 @@ typedef struct mgt_optimizer {
   /* [main-thread] all */
   mgt_status* (*create)(const mgt_host* host, const mgt_config* config, void** self);
   void (*destroy)(void* self);
-  /* Writes up to MGT_MAX_OPTIMIZER_STATES descriptions. */
+  /* Writes up to MGT_MAX_OPTIMIZER_STATES descriptions, each of the parameter's dtype. */
   mgt_status* (*states)(void* self, const mgt_parameter_info* info, mgt_state_desc* out,
                         uint32_t* count);
   mgt_status* (*build_update)(void* self, const mgt_builder* builder, mgt_update* update);
