@@ -23,7 +23,8 @@ class Loop {
 
   Result<LoopResult> run() {
     LoopResult result;
-    bool saved = true;                                                 // what there is so far
+    bool saved = true;  // all that there is so far
+
     if (state_.iteration == 0) MGT_RETURN_IF_ERROR(evaluate(result));  // where it starts from
     while (state_.iteration < o_.train_iters) {
       MGT_ASSIGN_OR_RETURN(const bool stop, engine_.any_rank("stopping", stopping()));

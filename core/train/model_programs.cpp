@@ -99,8 +99,8 @@ Result<std::vector<OptimizerState>> states_of(const OptimizerView& optimizer,
     const std::string_view name = from_abi(state.name);
     if (name.empty() || !names.insert(name).second) {
       return broken_promise(optimizer.who,
-                            text("calls two states of parameter '", parameter, "' '", name, "'"),
-                            "checkpoints store a state by its name");
+                            text("calls a state of parameter '", parameter, "' '", name, "'"),
+                            "checkpoints store a state by its name: it must have one of its own");
     }
     if (state.dtype != info.dtype) {
       return broken_promise(

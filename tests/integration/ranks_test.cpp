@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "integration/experiment.hpp"
@@ -108,6 +110,11 @@ INSTANTIATE_TEST_SUITE_P(Layouts, Ranks,
                                          LayoutCase{"One", ""}),
                          [](const auto& test) { return test.param.name; });
 
+Outcome check(const Experiment& e, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {"check", "tiny.toml"});
+  return host(std::move(arguments), e.folder());
+}
+
 TEST(RanksRefused, BeforeAnythingStarts) {
   const struct {
     const char* parallel;
@@ -130,7 +137,31 @@ TEST(RanksRefused, BeforeAnythingStarts) {
     EXPECT_THAT(o.err, HasSubstr(c.says));
     EXPECT_EQ(o.err.find("[0]"), std::string::npos) << "a rank was started";
     EXPECT_EQ(refused.newest_iteration(), 0);
+    const Outcome checked = check(refused, c.arguments);
+    EXPECT_EQ(checked.exit_code, o.exit_code);
+    EXPECT_EQ(checked.err, o.err);
+    EXPECT_EQ(checked.out, "");
   }
+}
+
+TEST(Check, TellsTheMemoryThatTheRunPlans) {
+  const Experiment e = experiment(kPipeline2Tensor2);
+  const Outcome table = check(e, steps(1));
+  EXPECT_EQ(table.exit_code, 0) << table;
+  EXPECT_THAT(table.out, HasSubstr("ranks: 4 = pipeline 2 · tensor 2\n"));
+  const Outcome o = check(e, steps(1, {"--json"}));
+  const auto plan = nlohmann::json::parse(o.out);
+  ASSERT_EQ(plan.at("stages").size(), 2U) << o;
+  const double bytes = plan.at("stages")[0].at("memory_bytes").at("total").get<double>();
+  char planned[64];
+  std::snprintf(planned, sizeof planned, "memory planned on rank 0: %.3f GiB", bytes / (1 << 30));
+  EXPECT_THAT(e.train(steps(1)).err, HasSubstr(planned));
+  std::set<std::string> collectives;
+  for (const auto& traffic : plan.at("stages")[0].at("communication"))
+    collectives.insert(traffic.at("axis").get<std::string>() + " " +
+                       traffic.at("collective").get<std::string>());
+  EXPECT_TRUE(collectives.contains("pipeline send")) << o;
+  EXPECT_TRUE(collectives.contains("tensor all_reduce")) << o;
 }
 
 // Every rank leaves, and the last word is the error of the one that failed.

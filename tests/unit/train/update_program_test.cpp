@@ -256,7 +256,7 @@ TEST(Update, BadDescriptionsOfStatesAreNamed) {
                 *count = 2;
                 return static_cast<mgt_status*>(nullptr);
               }),
-              HasSubstr("calls two states of parameter 'w' 'm'"));
+              HasSubstr("calls a state of parameter 'w' 'm'"));
 }
 
 }  // namespace
