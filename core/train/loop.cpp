@@ -23,9 +23,9 @@ class Loop {
 
   Result<LoopResult> run() {
     LoopResult result;
-    bool saved = true;  // all that there is so far
-
     if (state_.iteration == 0) MGT_RETURN_IF_ERROR(evaluate(result));  // where it starts from
+    // What there is at the start needs no saving.
+    bool saved = true;
     while (state_.iteration < o_.train_iters) {
       MGT_ASSIGN_OR_RETURN(const bool stop, engine_.any_rank("stopping", stopping()));
       if (stop) break;
