@@ -131,7 +131,7 @@ int run(const Options& o) {
     return losses[0].mean();
   };
   step(1);  // touches every page once
-  for (auto* program : engine->step_executables()) program->enable_profile();
+  for (const auto& work : engine->step_work()) work.executable->enable_profile();
   std::vector<double> times, rates;
   double loss = 0;
   for (int64_t i = 0; i < o["steps"]; ++i) {
@@ -171,8 +171,8 @@ int run(const Options& o) {
              "GF/s");
   const auto steps = static_cast<double>(o["steps"]);
   double total = 0;
-  for (const auto* program : engine->step_executables()) {
-    for (const auto& row : program->profile()) {
+  for (const auto& work : engine->step_work()) {
+    for (const auto& row : work.executable->profile()) {
       total += row.seconds / steps;
       fmt::print("{:<30} {:<12} {:>6} {:>9.4f} {:>6.1f} {:>8.1f}\n", row.op, row.implementation,
                  row.calls / o["steps"], row.seconds / steps, 100 * row.seconds / steps / seconds,

@@ -15,10 +15,7 @@ namespace {
 using train::RunPlan;
 using train::StagePlan;
 
-struct CheckArguments {
-  std::string manifest;
-  std::vector<std::string> overrides;
-  int64_t ranks = 0;  // 0: as many as the layout asks for
+struct CheckArguments : ManifestArguments {
   bool json = false;
 };
 
@@ -30,7 +27,7 @@ void print_lines(const std::vector<TableRow>& rows) {
   for (const auto& line : aligned_lines(rows)) std::cout << "  " << line << "\n";
 }
 
-// A stage's share of what the slowest one computes.
+// What a stage computes, of what the one that computes most does.
 double balance(const RunPlan& plan, const StagePlan& stage) {
   double most = 0;
   for (const auto& s : plan.stages) most = std::max(most, s.flops);
@@ -47,7 +44,7 @@ void print_plan(const RunPlan& plan) {
 
   std::cout << "memory of a rank, MiB, and its work in a step\n";
   std::vector<TableRow> rows = {{"stage", "weights", "gradients", "optimizer", "activations",
-                                 "scratch", "total", "parameters", "TFLOP", "of the slowest"}};
+                                 "scratch", "total", "parameters", "TFLOP", "of the most"}};
   for (const auto& s : plan.stages) {
     const auto& m = s.memory;
     rows.push_back({std::to_string(s.stage), mib(m.parameters), mib(m.gradients),
@@ -128,18 +125,7 @@ void add_check(CLI::App& app, Context& context) {
   auto arguments = std::make_shared<CheckArguments>();
   CLI::App* command = app.add_subcommand(
       "check", "Check an experiment without running it, and tell what it will need");
-  command->add_option("manifest", arguments->manifest, "The experiment (TOML)")
-      ->required()
-      ->type_name("FILE");
-  command->add_option("--set", arguments->overrides, "Override a value of the manifest")
-      ->type_name("SECTION.KEY=VALUE")
-      ->allow_extra_args(false);
-  command
-      ->add_option(
-          "--ranks", arguments->ranks,
-          "Ranks of the run, on any number of hosts; default: as many as [[parallel]] asks for")
-      ->type_name("N")
-      ->check(CLI::PositiveNumber);
+  add_manifest_arguments(*command, *arguments, "Ranks of the run, on any number of hosts");
   command->add_flag("--json", arguments->json,
                     "One JSON object; bytes and floating-point operations");
   command->callback([arguments, &context] {

@@ -16,6 +16,21 @@ class LoggingServices final : public plugin::SerialServices {
 
 }  // namespace
 
+void add_manifest_arguments(CLI::App& command, ManifestArguments& arguments,
+                            const std::string& ranks_help) {
+  command.add_option("manifest", arguments.manifest, "The experiment (TOML)")
+      ->required()
+      ->type_name("FILE");
+  command.add_option("--set", arguments.overrides, "Override a value of the manifest")
+      ->type_name("SECTION.KEY=VALUE")
+      ->allow_extra_args(false);
+  command
+      .add_option("--ranks", arguments.ranks,
+                  ranks_help + "; default: as many as [[parallel]] asks for")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
+}
+
 Result<plugin::Registry> open_registry(const Context& context, plugin::HostServices& services) {
   MGT_ASSIGN_OR_RETURN(plugin::SearchPath search,
                        plugin::make_search_path(context.plugin_files, context.plugin_folders,

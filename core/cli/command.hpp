@@ -33,6 +33,15 @@ struct Context {
 MEGATRON_COMMANDS(MEGATRON_DECLARE_COMMAND)
 #undef MEGATRON_DECLARE_COMMAND
 
+// What commands on an experiment take: its manifest and --set, and how many ranks it has.
+struct ManifestArguments {
+  std::string manifest;
+  std::vector<std::string> overrides;
+  int64_t ranks = 0;  // 0: as many as the layout asks for
+};
+void add_manifest_arguments(CLI::App& command, ManifestArguments& arguments,
+                            const std::string& ranks_help);
+
 // Scans for plugins as the global options and the environment say; folders that cannot be searched
 // are warnings.
 Result<plugin::Registry> open_registry(const Context& context, plugin::HostServices& services);

@@ -12,11 +12,8 @@
 namespace megatron::cli {
 namespace {
 
-struct RunArguments {
-  std::string manifest;
-  std::vector<std::string> overrides;
+struct RunArguments : ManifestArguments {
   bool print_config = false;
-  int64_t ranks = 0;  // 0: as many as the layout asks for
   train::RunOptions options;
 };
 
@@ -97,19 +94,9 @@ Status run(const RunArguments& arguments, const Context& context) {
 void add_run(CLI::App& app, Context& context) {
   auto arguments = std::make_shared<RunArguments>();
   CLI::App* command = app.add_subcommand("run", "Train the experiment of a manifest");
-  command->add_option("manifest", arguments->manifest, "The experiment (TOML)")
-      ->required()
-      ->type_name("FILE");
-  command->add_option("--set", arguments->overrides, "Override a value of the manifest")
-      ->type_name("SECTION.KEY=VALUE")
-      ->allow_extra_args(false);
+  add_manifest_arguments(*command, *arguments, "Processes to start on this host");
   command->add_flag("--print-config", arguments->print_config,
                     "Print every value and where it came from, and stop");
-  command
-      ->add_option("--ranks", arguments->ranks,
-                   "Processes to start on this host; default: as many as [[parallel]] asks for")
-      ->type_name("N")
-      ->check(CLI::PositiveNumber);
   auto* resume = command->add_flag("--resume", arguments->options.resume,
                                    "Continue from the newest checkpoint of output_dir");
   command

@@ -19,6 +19,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr int kPollMs = 50;
+// How long a stopped run's ranks may take to leave.
+constexpr auto kLeaveAfterAbort = std::chrono::seconds(2);
 
 std::string seconds(std::chrono::milliseconds t) {
   return text(static_cast<double>(t.count()) / 1000, " s");
@@ -85,7 +87,13 @@ class StoreServer::Loop {
       poll_once();
       watch();
     }
-    // Ranks that are told to stop must hear it before the socket closes.
+    // The store outlives its ranks: to one that is still at its last steps, or has not yet heard
+    // why all stop, a closed socket would look like a lost rank 0.
+    const auto stopped = Clock::now();
+    while (any_rank_here() && Clock::now() - stopped < time_to_leave()) {
+      poll_once();
+      watch();
+    }
     for (auto& c : connections_) flush(*c);
   }
 
@@ -105,6 +113,14 @@ class StoreServer::Loop {
     bool joined = false;
     bool left = false;  // said goodbye
   };
+
+  bool any_rank_here() const {
+    return std::any_of(ranks_.begin(), ranks_.end(),
+                       [](const Rank& r) { return r.connection != nullptr && !r.left; });
+  }
+  std::chrono::milliseconds time_to_leave() const {
+    return reason_.empty() ? options_.silence_timeout : kLeaveAfterAbort;
+  }
 
   void poll_once() {
     std::vector<pollfd> fds = {{listener_.get(), POLLIN, 0}};

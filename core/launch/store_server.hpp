@@ -29,6 +29,8 @@ Result<uint16_t> port_of(const FileDescriptor& socket);
 class StoreServer {
  public:
   StoreServer(FileDescriptor listener, StoreOptions options);
+  // Waits until the ranks that are still here have left, for silence_timeout at most; 2 s in a run
+  // that was stopped.
   ~StoreServer();
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;

@@ -226,7 +226,7 @@ Status Engine::upload(const PersistentTensor& tensor, std::span<const float> loc
 std::vector<Engine::Work> Engine::step_work() const {
   std::vector<Work> out;
   const auto add = [&](const Unit& unit, int64_t runs) {
-    if (unit) out.push_back({&unit.executable->program(), runs});
+    if (unit) out.push_back({unit.executable.get(), runs});
   };
   for (const auto& c : chunks_) {
     for (const auto* unit : {&c.forward, &c.backward, &c.weight})
@@ -235,19 +235,6 @@ std::vector<Engine::Work> Engine::step_work() const {
   add(counts_, request_.micro_batches);
   add(reduce_, 1);
   add(update_, 1);
-  return out;
-}
-
-std::vector<runtime::Executable*> Engine::step_executables() {
-  std::vector<runtime::Executable*> out;
-  for (auto& c : chunks_) {
-    for (auto* unit : {&c.forward, &c.backward, &c.weight}) {
-      if (*unit) out.push_back(unit->executable.get());
-    }
-  }
-  for (auto* unit : {&counts_, &reduce_, &update_}) {
-    if (*unit) out.push_back(unit->executable.get());
-  }
   return out;
 }
 

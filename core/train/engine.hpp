@@ -47,8 +47,8 @@ struct LossValue {
 class Engine {
  public:
   static Result<std::unique_ptr<Engine>> create(const EngineRequest& request);
-  // Compiled, without memory and without other ranks: what `programs`, `memory` and `work` tell is
-  // what a run would have.
+  // Compiled, without memory and without other ranks: what `programs`, `memory` and `step_work` tell
+  // is what a run would have.
   static Result<std::unique_ptr<Engine>> plan(const EngineRequest& request);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -89,14 +89,12 @@ class Engine {
   Status upload(const PersistentTensor& tensor, std::span<const float> local) const;
 
   MemoryReport memory() const { return memory_; }
-  // What a training step runs, in no order, with how often.
+  // What a training step runs, and how often; in no order.
   struct Work {
-    const graph::Program* program;
+    runtime::Executable* executable;
     int64_t runs;
   };
   std::vector<Work> step_work() const;
-  // Executables that a training step runs, for profiles.
-  std::vector<runtime::Executable*> step_executables();
 
  private:
   // A compiled program and how its inputs are cut from the fields; null where the rank has none.

@@ -26,13 +26,10 @@ Status PoolServices::start(int64_t threads, uint32_t local_rank, uint32_t local_
   ThreadPoolOptions options;
   options.workers = static_cast<uint32_t>(threads);
   const auto cpus = usable_cpus();
-  const size_t each = cpus.size() / local_size;
-  if (local_size > 1 && each == 0) {
+  options.cpus = cpus_of_rank(cpus, local_rank, local_size);
+  if (cpus.size() < local_size) {
     options.workers = std::max<uint32_t>(options.workers, 1);
     options.pin = false;  // more ranks than CPUs: the system places them
-  } else if (local_size > 1) {
-    const auto begin = cpus.begin() + static_cast<std::ptrdiff_t>(local_rank * each);
-    options.cpus.assign(begin, begin + static_cast<std::ptrdiff_t>(each));
   }
   MGT_ASSIGN_OR_RETURN(pool_, ThreadPool::create(options));
   return {};

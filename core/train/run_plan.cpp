@@ -29,15 +29,21 @@ StagePlan plan_stage(const Engine& engine) {
   plan.memory = engine.memory();
   for (const auto& p : engine.parameters()) plan.parameters += p.local.elements();
   for (const auto& work : engine.step_work()) {
-    for (const auto& node : work.program->nodes) {
-      if (!node.op->communicates)
-        plan.flops += graph::flops_of(*work.program, node) * static_cast<double>(work.runs);
-    }
-    add_traffic(*work.program, work.runs, plan.traffic);
+    plan.flops += work.executable->flops() * static_cast<double>(work.runs);
+    add_traffic(work.executable->program(), work.runs, plan.traffic);
   }
   std::sort(plan.traffic.begin(), plan.traffic.end(),
             [](const Traffic& a, const Traffic& b) { return a.bytes > b.bytes; });
   return plan;
+}
+
+// Those of a stage that others do not read.
+void add_fields(const std::vector<Field>& of_stage, std::vector<Field>& fields) {
+  for (const Field& field : of_stage) {
+    const bool known = std::any_of(fields.begin(), fields.end(),
+                                   [&](const Field& f) { return f.name == field.name; });
+    if (!known) fields.push_back(field);
+  }
 }
 
 }  // namespace
@@ -51,6 +57,7 @@ Result<RunPlan> plan_run(Experiment& experiment, const passes::Layout& layout) {
   plan.layout = layout;
   plan.global_batch_size = loop.global_batch_size;
   plan.micro_batches = request.micro_batches;
+  std::vector<Field> fields;
   const auto pipeline = layout.axis(layout.pipeline_axis);
   for (int64_t rank = 0; rank < layout.world_size(); ++rank) {
     const auto at = layout.coordinates(rank);
@@ -59,7 +66,7 @@ Result<RunPlan> plan_run(Experiment& experiment, const passes::Layout& layout) {
     if (!first) continue;
     request.rank = rank;
     MGT_ASSIGN_OR_RETURN(const auto engine, Engine::plan(request));
-    MGT_RETURN_IF_ERROR(open_datasets(experiment, loop, engine->inputs()).status());
+    add_fields(engine->inputs(), fields);
     StagePlan stage = plan_stage(*engine);
     stage.rank = rank;
     stage.stage = pipeline ? at[*pipeline] : 0;
@@ -68,6 +75,7 @@ Result<RunPlan> plan_run(Experiment& experiment, const passes::Layout& layout) {
     plan.flops = engine->programs().train_flops *
                  static_cast<double>(loop.global_batch_size / loop.micro_batch_size);
   }
+  MGT_RETURN_IF_ERROR(open_datasets(experiment, loop, fields).status());
   MGT_RETURN_IF_ERROR(experiment.check_options_read());
   return plan;
 }

@@ -189,7 +189,7 @@ const Words kWords[] = {
     {"UnknownOption",
      {"--ovrewrite"},
      R"(error: unknown option '--ovrewrite'
-  known: --set, --print-config, --ranks, --resume, --overwrite, --help, --version, --plugin, --plugin-path
+  known: --set, --ranks, --print-config, --resume, --overwrite, --help, --version, --plugin, --plugin-path
   fix: did you mean '--overwrite'?
 )"},
     {"OneWordTooMany",

@@ -240,12 +240,12 @@ TEST(Arena, IsWhatThePlansSay) {
   EXPECT_EQ(memory.parameters, pages(engine->parameters()));
   EXPECT_EQ(memory.gradients, pages(engine->programs().gradients));
   EXPECT_EQ(memory.optimizer_states, pages(engine->optimizer_states()));
-  EXPECT_GE(memory.scratch, engine->step_executables()[0]->plan().scratch_bytes);
-  EXPECT_GE(memory.scratch, engine->step_executables().back()->plan().scratch_bytes);
+  EXPECT_GE(memory.scratch, engine->step_work()[0].executable->plan().scratch_bytes);
+  EXPECT_GE(memory.scratch, engine->step_work().back().executable->plan().scratch_bytes);
   EXPECT_EQ(memory.total(),
             memory.parameters + memory.gradients + memory.optimizer_states +
                 memory.activations + memory.scratch);
-  const auto& plan = engine->step_executables()[0]->plan();
+  const auto& plan = engine->step_work()[0].executable->plan();
   EXPECT_LE(static_cast<double>(plan.scratch_bytes),
             1.02 * static_cast<double>(plan.live_peak_bytes));
 }
