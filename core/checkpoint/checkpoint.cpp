@@ -98,12 +98,10 @@ Status move_into_place(const std::string& staging, const std::string& folder,
   return {};
 }
 
-// A checkpoint that is not sound: why, and that an older one may be. The cause may be a message of
-// its own, whose advice is not for this case.
+// A checkpoint that is not sound: why, and that an older one may be.
 Status unsound(const std::string& folder, std::string_view cause) {
   return Status::error(Code::data_loss, text("checkpoint '", folder, "' is incomplete or damaged"),
-                       cause.substr(0, cause.find("\n  fix: ")),
-                       "resume from an older checkpoint of the run");
+                       cause, "resume from an older checkpoint of the run");
 }
 
 Result<TensorReader> find_tensor(const SafetensorsReader& reader, const std::string& folder,
@@ -222,7 +220,7 @@ Result<Checkpoint> Checkpoint::open(const std::string& folder) {
   Checkpoint out;
   out.folder_ = folder;
   const auto manifest_text = read_file(folder + "/manifest.json");
-  if (!manifest_text.ok()) return unsound(folder, manifest_text.status().message());
+  if (!manifest_text.ok()) return unsound(folder, manifest_text.status().diagnosis());
   const Json manifest = Json::parse(*manifest_text, nullptr, false);
   try {
     if (!manifest.is_object()) return unsound(folder, "manifest.json is not a JSON object");

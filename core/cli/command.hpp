@@ -25,6 +25,7 @@ struct Context {
   // Global options.
   std::vector<std::string> plugin_files;
   std::vector<std::string> plugin_folders;
+  std::string log_level = "info";
   // Set by the chosen subcommand's callback; runs when the whole command line was accepted.
   std::function<Status()> action;
 };

@@ -9,6 +9,7 @@ ExitCode exit_code(const Status& status) {
   if (status.code() == Code::invalid_argument) return ExitCode::usage;
   if (status.code() == plugin::kUnusable) return ExitCode::plugin_unusable;
   if (status.code() == Code::aborted) return ExitCode::stopped;
+  if (status.code() == Code::cancelled) return ExitCode::interrupted;
   return ExitCode::failure;
 }
 

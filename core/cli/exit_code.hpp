@@ -6,15 +6,16 @@
 namespace megatron::cli {
 
 enum class ExitCode : int {
-  ok = 0,               // done; also a run that a first SIGINT or SIGTERM made save and stop
+  ok = 0,               // done
   failure = 1,          // it was tried and failed
   usage = 2,            // the command line, the environment or the manifest is wrong
   plugin_unusable = 3,  // a plugin that was asked for is missing, refused, unavailable or failed
   stopped = 9,          // a rank of a run that another rank's failure ended
+  interrupted = 130,    // a signal asked it to stop, and it did so in order; a run has saved
 };
 
 // By the status's code: OK, INVALID_ARGUMENT -> usage, plugin::kUnusable -> plugin_unusable, any
-// other -> failure, but ABORTED -> stopped.
+// other -> failure, but ABORTED -> stopped and CANCELLED -> interrupted.
 ExitCode exit_code(const Status& status);
 
 }  // namespace megatron::cli

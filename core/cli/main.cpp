@@ -1,8 +1,16 @@
 // megatron-host: the command line. Exit codes: cli/exit_code.hpp.
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+
+#include <csignal>
+#include <cstdio>
+#include <exception>
 #include <iostream>
+#include <new>
 
 #include "cli/command.hpp"
 #include "cli/exit_code.hpp"
@@ -28,17 +36,34 @@ void add_global_options(CLI::App& app, Context& context) {
                  "A folder to search for plugins before all others")
       ->type_name("FOLDER")
       ->allow_extra_args(false);
+  app.add_option("--log-level", context.log_level,
+                 "Least severe messages that are printed: trace, debug, info, warning, error, off")
+      ->type_name("LEVEL")
+      ->default_str("info");
+}
+
+void prepare_process() {
+  // A rank is started by way of /proc/self/exe and would be called that.
+  ::prctl(PR_SET_NAME, "megatron-host");
+  // Otherwise the next file opened would be taken for a stream that the caller has closed.
+  while (true) {
+    const int fd = ::open("/dev/null", O_RDWR);
+    if (fd > STDERR_FILENO) ::close(fd);
+    if (fd < 0 || fd > STDERR_FILENO) break;
+  }
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of its writer
 }
 
 // A full disk or a closed pipe must not look like success.
 Status flush_output() {
-  if (std::cout.flush()) return {};
+  if (std::cout.flush() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return {};
   return Status::error(Code::data_loss, "the output is incomplete",
                        "standard output cannot be written", "check its disk or its pipe");
 }
 
 ExitCode finish(const Status& status) {
-  if (!status.ok()) megatron::log::error(status);
+  // What stopped because it was asked to has said so itself.
+  if (!status.ok() && status.code() != Code::cancelled) megatron::log::error(status);
   return megatron::cli::exit_code(status);
 }
 
@@ -59,10 +84,27 @@ ExitCode run(int argc, char** argv) {
     app.exit(error);  // prints help or version
     return finish(flush_output());
   }
+  const auto level = megatron::log::parse_level(context.log_level);
+  if (!level.ok()) return finish(Status(level.status()).context("reading --log-level"));
+  megatron::log::configure({.level = *level});
   const Status status = context.action();
   return finish(status.ok() ? flush_output() : status);
 }
 
 }  // namespace
 
-int main(int argc, char** argv) { return static_cast<int>(run(argc, argv)); }
+int main(int argc, char** argv) {
+  prepare_process();
+  try {
+    return static_cast<int>(run(argc, argv));
+  } catch (const std::bad_alloc&) {
+    return static_cast<int>(finish(Status::error(
+        Code::resource_exhausted, "the host has no memory left",
+        "the process may not have more, or a number of the manifest asks for very much",
+        "look for sizes that are too large, or raise the limit of the process (ulimit -v)")));
+  } catch (const std::exception& e) {
+    return static_cast<int>(finish(
+        Status::error(Code::internal, "the host threw an exception that nothing handles (a bug)",
+                      e.what(), "report it with the command and the manifest")));
+  }
+}

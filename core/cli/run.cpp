@@ -1,7 +1,10 @@
 // `run`: trains what a manifest describes.
+#include <unistd.h>
+
 #include <csignal>
 #include <iostream>
 #include <memory>
+#include <string_view>
 
 #include "cli/command.hpp"
 #include "launch/local_launcher.hpp"
@@ -23,16 +26,30 @@ std::atomic<bool>& stop_requested() {
   return stop;
 }
 
+// Of the ranks of a run one says that it has heard.
+bool& says_when_stopping() {
+  static bool says = true;
+  return says;
+}
+
 // The first signal asks the loop to finish its iteration, save and return; a second one ends the
-// process.
-void install_handlers() {
+// process. What the caller has made the process ignore (nohup) stays ignored.
+void install_handlers(bool says) {
   stop_requested();  // made before a signal can come
-  for (const int signal : {SIGINT, SIGTERM}) {
-    std::signal(signal, [](int number) {
+  says_when_stopping() = says;
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    const auto before = std::signal(signal, [](int number) {
+      constexpr std::string_view kNote =
+          "stopping: the iteration is finished first; another signal ends the process at once\n";
       stop_requested().store(true, std::memory_order_relaxed);
+      if (says_when_stopping() && ::write(STDERR_FILENO, kNote.data(), kNote.size()) < 0) {
+        // Nobody reads it; the run stops all the same.
+      }
       std::signal(number, SIG_DFL);
     });
+    if (before == SIG_IGN) std::signal(signal, SIG_IGN);
   }
+  std::signal(SIGPIPE, SIG_IGN);  // training goes on when nobody reads its output any more
 }
 
 void report(const train::Experiment& experiment, const train::LoopResult& result,
@@ -71,7 +88,7 @@ Status run(const RunArguments& arguments, const Context& context) {
     return {};
   }
   MGT_ASSIGN_OR_RETURN(const auto layout, experiment->layout(ranks));
-  install_handlers();
+  install_handlers(info ? info->rank == 0 : layout.world_size() == 1);
   if (!info && layout.world_size() > 1) return launch(*experiment, layout, context);
 
   auto options = arguments.options;
@@ -85,8 +102,10 @@ Status run(const RunArguments& arguments, const Context& context) {
       train::run_experiment(*experiment, services, layout, cluster.get(), directory, options);
   if (result.ok() && (cluster == nullptr || info->rank == 0))
     report(*experiment, *result, directory);
+  const bool stopped = result.ok() && result->stopped;
   Status status = result.ok() ? Status() : std::move(result).status();
-  return cluster == nullptr ? status : cluster->leave(std::move(status));
+  if (cluster != nullptr) status = cluster->leave(std::move(status));
+  return status.ok() && stopped ? Status(Code::cancelled, "stopped by a signal") : status;
 }
 
 }  // namespace

@@ -128,6 +128,10 @@ struct Program {
   // Appends a node; creates its outputs with the given types. Names are derived from the op.
   NodeId add_node(Node node, std::span<const Type> output_types);
   const Type& type(ValueId id) const { return values[id].type; }
+  // Arithmetic on numbers, which the host does wherever the result is read.
+  bool yields_scalar(const Node& node) const {
+    return !node.outputs.empty() && type(node.outputs[0]).is_scalar();
+  }
   // Kind parameter, state, input or scalar, by name; kNone when there is none.
   ValueId find(std::string_view name) const;
 };

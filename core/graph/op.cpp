@@ -119,6 +119,12 @@ std::string_view reduce_name(Reduce reduce) {
   return "?";
 }
 
+std::optional<Reduce> parse_reduce(std::string_view name) {
+  for (const Reduce r : {Reduce::sum, Reduce::max, Reduce::logsumexp})
+    if (reduce_name(r) == name) return r;
+  return std::nullopt;
+}
+
 std::span<const OpDef> op_table() {
   static const std::vector<OpDef> table = make_table();
   return table;

@@ -25,6 +25,7 @@ struct AttrSpec {
 // How values of several ranks that each cover a part combine to the whole.
 enum class Reduce : uint8_t { sum, max, logsumexp };
 std::string_view reduce_name(Reduce reduce);
+std::optional<Reduce> parse_reduce(std::string_view name);
 
 using InferFn = Result<std::vector<Type>> (*)(const Attrs& attrs, std::span<const Type> inputs);
 using GradientFn = void (*)(GradientScope& scope);

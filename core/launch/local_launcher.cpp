@@ -209,6 +209,10 @@ class Launcher {
   void ended(Rank& rank, int status) {
     rank.status = status;
     if (status == 0) return;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == kInterrupted) {
+      interrupted_ = true;
+      return;
+    }
     const bool follower = WIFEXITED(status) && WEXITSTATUS(status) == kStoppedByAnotherRank;
     // The first rank that failed by itself; a follower only until such a one is found.
     if (culprit_ == nullptr || (culprit_follows_ && !follower)) {
@@ -236,7 +240,8 @@ class Launcher {
   }
 
   Status verdict() const {
-    if (culprit_ == nullptr) return {};
+    if (culprit_ == nullptr)
+      return interrupted_ ? Status(Code::cancelled, "stopped by a signal") : Status();
     const auto index = culprit_ - ranks_.data();
     std::string message = text("rank ", index, " ", describe(*culprit_->status));
     if (culprit_follows_) message = text("every rank stopped; the first was rank ", index);
@@ -259,6 +264,7 @@ class Launcher {
   Rank* culprit_ = nullptr;
   bool culprit_follows_ = false;
   bool asked_to_stop_ = false;
+  bool interrupted_ = false;
   std::optional<Clock::time_point> deadline_;
 };
 

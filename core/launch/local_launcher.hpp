@@ -15,6 +15,8 @@ namespace megatron::launch {
 
 // Exit code of a rank that stops because another one failed.
 inline constexpr int kStoppedByAnotherRank = 9;
+// Exit code of a rank that a signal made stop, in order.
+inline constexpr int kInterrupted = 130;
 // Environment variable with the number of an open descriptor: the listening socket of the
 // rendezvous store, which rank 0 inherits, so that no port can be taken in between.
 inline constexpr const char* kListenerVariable = "MEGATRON_STORE_FD";
@@ -29,7 +31,7 @@ struct LocalLaunch {
 };
 
 // Returns when every rank has ended; no process is left behind, also when the launcher itself is
-// killed.
+// killed. CANCELLED when ranks were made to stop by a signal.
 Status launch_local(const LocalLaunch& launch);
 
 }  // namespace megatron::launch

@@ -43,9 +43,7 @@ class Fuser {
   }
 
  private:
-  bool fusible(const Node& node) const {
-    return node.op->elementwise() && !p_.type(node.outputs[0]).is_scalar();
-  }
+  bool fusible(const Node& node) const { return node.op->elementwise() && !p_.yields_scalar(node); }
 
   // Merges group `from` into `to`, whose last member is `anchor`.
   void try_merge(uint32_t from, uint32_t to, NodeId anchor) {

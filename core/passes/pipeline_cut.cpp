@@ -180,8 +180,7 @@ Result<Program> cut_stage(const Program& program, const PipelineCut& cut, int64_
   };
   for (const auto& original : program.nodes) {
     const int64_t at = cut.stage_of(original);
-    const bool scalar_node =
-        !original.outputs.empty() && program.type(original.outputs[0]).is_scalar();
+    const bool scalar_node = program.yields_scalar(original);
     Node node = original;
     if (at == stage || scalar_node) {
       for (auto& v : node.inputs) {

@@ -14,19 +14,15 @@ using namespace graph;  // NOLINT(google-build-using-namespace)
 
 enum class Action : uint8_t { forward, backward, weight };
 
-bool is_scalar_node(const Program& program, const Node& node) {
-  return !node.outputs.empty() && program.type(node.outputs[0]).is_scalar();
-}
-
 // Forward nodes and what they need: a fused loss reads the seed of its gradient.
 std::vector<bool> forward_nodes(const Program& program) {
   std::vector<bool> forward(program.nodes.size(), false);
   std::vector<bool> wanted(program.values.size(), false);
   for (size_t n = program.nodes.size(); n-- > 0;) {
     const Node& node = program.nodes[n];
-    forward[n] = node.phase != Phase::backward ||
-                 std::any_of(node.outputs.begin(), node.outputs.end(),
-                             [&](ValueId v) { return wanted[v]; });
+    forward[n] =
+        node.phase != Phase::backward ||
+        std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return wanted[v]; });
     if (!forward[n]) continue;
     for (const ValueId v : node.inputs) wanted[v] = true;
   }
@@ -68,7 +64,7 @@ class Splitter {
     std::vector<ValueId> memory(p_.values.size(), kNone);  // the state that holds a saved value
     for (NodeId n = 0; n < p_.nodes.size(); ++n) {
       const Node& original = p_.nodes[n];
-      if (is_scalar_node(p_, original)) {
+      if (p_.yields_scalar(original)) {
         nodes.push_back(original);  // the host's arithmetic: wherever it is read
         continue;
       }

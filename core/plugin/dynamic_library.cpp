@@ -3,8 +3,10 @@
 #include <cxxabi.h>
 #include <dlfcn.h>
 #include <link.h>
+#include <signal.h>
 
 #define BOOST_DLL_USE_STD_FS
+#include <array>
 #include <boost/dll/shared_library.hpp>
 #include <cstdlib>
 #include <memory>
@@ -54,6 +56,23 @@ std::string last_loader_error() {
   return message == nullptr ? "the dynamic loader gave no reason" : message;
 }
 
+// Loading a library may run code of its own; some take signals of the process for their debuggers.
+// They belong to the host: the destructor gives back what was taken since the constructor.
+class SignalKeeper {
+ public:
+  SignalKeeper() {
+    for (int s = 1; s < NSIG; ++s) ::sigaction(s, nullptr, &actions_[static_cast<size_t>(s)]);
+  }
+  SignalKeeper(const SignalKeeper&) = delete;
+  SignalKeeper& operator=(const SignalKeeper&) = delete;
+  ~SignalKeeper() {
+    for (int s = 1; s < NSIG; ++s) ::sigaction(s, &actions_[static_cast<size_t>(s)], nullptr);
+  }
+
+ private:
+  std::array<struct sigaction, NSIG> actions_{};
+};
+
 // Keeps every library loaded: Boost's objects would close them. Leaked on purpose.
 void keep_forever(boost::dll::shared_library library) {
   static auto& libraries = *new std::vector<boost::dll::shared_library>;
@@ -95,6 +114,7 @@ Status explain_loader_error(const std::string& path, std::string message) {
 
 Result<DynamicLibrary> DynamicLibrary::load(const std::string& path) {
   MGT_CHECK(path.starts_with('/'), "a relative path would depend on the current directory");
+  const SignalKeeper signals;
   boost::dll::shared_library library;
   std::error_code error;  // meaningless (always EBADF); the reason is in dlerror
   library.load(path, error, boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local);

@@ -24,10 +24,10 @@ std::string indented(std::string_view message) {
   return out;
 }
 
-Status initialisation_error(const PluginRow& row, std::string_view cause) {
-  const bool has_action = cause.find("fix: ") != std::string_view::npos;
+Status initialisation_error(const PluginRow& row, const Status& cause) {
+  const bool has_action = cause.diagnosis().size() < cause.message().size();
   return Status::error(kUnusable, text("plugin '", row.path, "' failed to initialise"),
-                       indented(cause),
+                       indented(cause.message()),
                        has_action ? ""
                                   : text("resolve what the plugin (version ", row.note->version,
                                          ") reports, or ask its author"));
@@ -50,7 +50,7 @@ Result<const mgt_plugin*> call_entry(const PluginRow& row, mgt_plugin_entry_fn e
         internal_error(text(who, " threw something out of its entry point (a bug in ", who, ")"));
   }
   const Status status = thrown.has_value() ? *thrown : from_abi(raw, who);
-  if (!status.ok()) return initialisation_error(row, status.message());
+  if (!status.ok()) return initialisation_error(row, status);
   return plugin;
 }
 

@@ -19,8 +19,7 @@ namespace {
 
 // "fact: cause" of a message in three lines.
 std::string summary(const Status& problem) {
-  std::string line(problem.message());
-  line.resize(std::min(line.find("\n  fix: "), line.size()));
+  std::string line(problem.diagnosis());
   for (size_t at = line.find("\n  "); at != std::string::npos; at = line.find("\n  "))
     line.replace(at, 3, ": ");
   return line;

@@ -14,10 +14,6 @@ using namespace graph;  // NOLINT(google-build-using-namespace)
 
 constexpr size_t kMaxScalarOperands = 4;
 
-bool is_scalar_node(const Program& program, const Node& node) {
-  return node.op->elementwise() && program.type(node.outputs[0]).is_scalar();
-}
-
 TensorDesc describe(const Value& value) {
   std::vector<int64_t> sizes;
   for (const auto& d : value.type.dims) sizes.push_back(d.size);
@@ -26,18 +22,11 @@ TensorDesc describe(const Value& value) {
   return desc;
 }
 
-Reduce parse_reduce(std::string_view name) {
-  for (const Reduce r : {Reduce::sum, Reduce::max, Reduce::logsumexp}) {
-    if (reduce_name(r) == name) return r;
-  }
-  return Reduce::sum;
-}
-
 Collective make_collective(const Program& program, const Node& node) {
   Collective c;
   c.op = node.op->name;
   c.axis = std::get<std::string>(node.attrs.at("axis"));
-  c.reduce = parse_reduce(string_attr(node.attrs, "reduce"));
+  c.reduce = parse_reduce(string_attr(node.attrs, "reduce")).value_or(Reduce::sum);
   c.peer = int_attr(node.attrs, "peer", -1);
   c.offset = int_attr(node.attrs, "offset");
   const ValueId named = node.outputs.empty() ? node.inputs[0] : node.outputs[0];
@@ -67,7 +56,7 @@ Result<std::unique_ptr<Executable>> Executable::compile(Program program, const D
   }
   std::vector<int64_t> workspace(p.nodes.size(), 0);
   for (NodeId n = 0; n < p.nodes.size(); ++n) {
-    if (is_scalar_node(p, p.nodes[n])) {
+    if (p.yields_scalar(p.nodes[n])) {
       MGT_CHECK(p.nodes[n].inputs.size() <= kMaxScalarOperands, p.nodes[n].op->name);
       const std::array<double, kMaxScalarOperands> ones{1, 1, 1, 1};
       MGT_RETURN_IF_ERROR(evaluate_scalar(p.nodes[n].op->name, ones).status());
@@ -216,8 +205,8 @@ Status Executable::launch(Step& step, const Operands& operands, const mgt_rng_ke
 
 Status Executable::failure(const Step& step, Status status) const {
   const Node& node = program_.nodes[step.node];
-  return std::move(status).context(text("running op '", node.op->name, "' of ",
-                                        node.scope.empty() ? "program" : node.scope,
+  return std::move(status).context(text("running op '", node.op->name,
+                                        node.scope.empty() ? "'" : text("' of ", node.scope),
                                         " in program '", program_.name, "'"));
 }
 

@@ -26,16 +26,15 @@ class Loop {
     if (state_.iteration == 0) MGT_RETURN_IF_ERROR(evaluate(result));  // where it starts from
     // What there is at the start needs no saving.
     bool saved = true;
-    while (state_.iteration < o_.train_iters) {
-      MGT_ASSIGN_OR_RETURN(const bool stop, engine_.any_rank("stopping", stopping()));
-      if (stop) break;
+    while (state_.iteration < o_.train_iters && !result.stopped) {
+      MGT_RETURN_IF_ERROR(look_for_stop(result));
+      if (result.stopped) break;
       MGT_RETURN_IF_ERROR(step());
       if (due(o_.eval_interval)) MGT_RETURN_IF_ERROR(evaluate(result));
       // Behind the evaluation: a run that has its last checkpoint has nothing left to do.
       saved = due(o_.save_interval);
       if (saved) MGT_RETURN_IF_ERROR(save());
     }
-    result.stopped = state_.iteration < o_.train_iters;
     if (!saved) MGT_RETURN_IF_ERROR(save());  // it was stopped in between
     reporter_.finish();
     result.state = state_;
@@ -47,8 +46,11 @@ class Loop {
   bool due(int64_t interval) const {
     return state_.iteration == o_.train_iters || (interval > 0 && state_.iteration % interval == 0);
   }
-  bool stopping() const {
-    return hooks_.stop != nullptr && hooks_.stop->load(std::memory_order_relaxed);
+  // Whether any rank was asked to stop: all do so at the same place.
+  Status look_for_stop(LoopResult& result) {
+    const bool asked = hooks_.stop != nullptr && hooks_.stop->load(std::memory_order_relaxed);
+    MGT_ASSIGN_OR_RETURN(result.stopped, engine_.any_rank("stopping", asked));
+    return {};
   }
 
   static Engine::Feed feed(const std::vector<MicroBatch>& batches) {
@@ -101,10 +103,13 @@ class Loop {
         "lower optimizer.lr or raise its warm-up, and resume from the last checkpoint");
   }
 
+  // Gives up when it is asked to stop: half an evaluation says nothing.
   Status evaluate(LoopResult& result) {
     if (valid_ == nullptr || o_.eval_iters == 0) return {};
     std::vector<LossValue> losses;
     for (int64_t i = 0; i < o_.eval_iters; ++i) {
+      MGT_RETURN_IF_ERROR(look_for_stop(result));
+      if (result.stopped) return {};
       MGT_ASSIGN_OR_RETURN(const auto* batches, valid_->next(i * o_.global_batch_size));
       MGT_RETURN_IF_ERROR(engine_.evaluate(feed(*batches), losses));
     }

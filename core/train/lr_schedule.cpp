@@ -1,21 +1,19 @@
 #include "train/lr_schedule.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numbers>
-#include <utility>
+#include <span>
 
 namespace megatron::train {
 namespace {
 
-template <class E, size_t N>
-Result<E> parse(const std::array<std::pair<std::string_view, E>, N>& names, const std::string& name,
-                std::string_view what) {
+template <class Style>
+Result<Style> parse(std::span<const mgt_str> names, std::string_view name, std::string_view what) {
   std::string known;
-  for (const auto& [style, value] : names) {
-    if (style == name) return value;
-    known += text(known.empty() ? "" : ", ", style);
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (from_abi(names[i]) == name) return static_cast<Style>(i);
+    known += text(i == 0 ? "" : ", ", from_abi(names[i]));
   }
   return invalid_argument(text("unknown ", what, " '", name, "'"), text("it is none of ", known),
                           "choose one of them");
@@ -40,28 +38,13 @@ double wsd_coefficient(WsdDecayStyle style, double q) {
 }  // namespace
 
 Result<LrDecayStyle> parse_lr_decay_style(const std::string& name) {
-  static constexpr std::array<std::pair<std::string_view, LrDecayStyle>, 5> kNames = {
-      {{"constant", LrDecayStyle::constant},
-       {"linear", LrDecayStyle::linear},
-       {"cosine", LrDecayStyle::cosine},
-       {"inverse-square-root", LrDecayStyle::inverse_square_root},
-       {"WSD", LrDecayStyle::wsd}}};
-  return parse(kNames, name, "lr_decay_style");
+  return parse<LrDecayStyle>(kLrDecayStyles, name, "lr_decay_style");
 }
 Result<WsdDecayStyle> parse_wsd_decay_style(const std::string& name) {
-  static constexpr std::array<std::pair<std::string_view, WsdDecayStyle>, 4> kNames = {
-      {{"linear", WsdDecayStyle::linear},
-       {"cosine", WsdDecayStyle::cosine},
-       {"exponential", WsdDecayStyle::exponential},
-       {"minus_sqrt", WsdDecayStyle::minus_sqrt}}};
-  return parse(kNames, name, "lr_wsd_decay_style");
+  return parse<WsdDecayStyle>(kWsdDecayStyles, name, "lr_wsd_decay_style");
 }
 Result<WeightDecayStyle> parse_weight_decay_style(const std::string& name) {
-  static constexpr std::array<std::pair<std::string_view, WeightDecayStyle>, 3> kNames = {
-      {{"constant", WeightDecayStyle::constant},
-       {"linear", WeightDecayStyle::linear},
-       {"cosine", WeightDecayStyle::cosine}}};
-  return parse(kNames, name, "weight_decay_incr_style");
+  return parse<WeightDecayStyle>(kWeightDecayStyles, name, "weight_decay_incr_style");
 }
 
 double LrSchedule::at(int64_t samples) const {

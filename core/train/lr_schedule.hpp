@@ -14,6 +14,14 @@ enum class LrDecayStyle : uint8_t { constant, linear, cosine, inverse_square_roo
 enum class WsdDecayStyle : uint8_t { linear, cosine, exponential, minus_sqrt };
 enum class WeightDecayStyle : uint8_t { constant, linear, cosine };
 
+// Their names in a manifest, in the same order.
+inline constexpr mgt_str kLrDecayStyles[] = {to_abi("constant"), to_abi("linear"), to_abi("cosine"),
+                                             to_abi("inverse-square-root"), to_abi("WSD")};
+inline constexpr mgt_str kWsdDecayStyles[] = {to_abi("linear"), to_abi("cosine"),
+                                              to_abi("exponential"), to_abi("minus_sqrt")};
+inline constexpr mgt_str kWeightDecayStyles[] = {to_abi("constant"), to_abi("linear"),
+                                                 to_abi("cosine")};
+
 Result<LrDecayStyle> parse_lr_decay_style(const std::string& name);
 Result<WsdDecayStyle> parse_wsd_decay_style(const std::string& name);
 Result<WeightDecayStyle> parse_weight_decay_style(const std::string& name);

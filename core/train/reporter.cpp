@@ -3,10 +3,13 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
+#include "log/log.hpp"
 
 namespace megatron::train {
 namespace {
@@ -146,9 +149,12 @@ Status Reporter::validation(std::string_view split, int64_t iteration,
 void Reporter::line(std::string_view message) {
   if (options_.silent) return;
   clear_bar();
+  const bool had_failed = std::ferror(stdout) != 0;
   std::fwrite(message.data(), 1, message.size(), stdout);
   std::fputc('\n', stdout);
-  std::fflush(stdout);
+  if (std::fflush(stdout) == 0 || had_failed) return;
+  log::warning(text("standard output cannot be written: ", std::strerror(errno),
+                    "; metrics.jsonl has what is missing there"));
 }
 
 void Reporter::draw_bar(int64_t iteration) {

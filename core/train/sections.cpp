@@ -10,13 +10,6 @@ using config::SectionSchema;
 
 namespace {
 
-constexpr mgt_str choice(std::string_view s) { return {s.data(), s.size()}; }
-constexpr mgt_str kLrStyles[] = {choice("constant"), choice("linear"), choice("cosine"),
-                                 choice("inverse-square-root"), choice("WSD")};
-constexpr mgt_str kWsdStyles[] = {choice("exponential"), choice("linear"), choice("cosine"),
-                                  choice("minus_sqrt")};
-constexpr mgt_str kDecayStyles[] = {choice("constant"), choice("linear"), choice("cosine")};
-
 Schema train_keys() {
   return Schema::of({
       option("train_iters", MGT_OPTION_INT, "", "iterations (optimizer steps)")
@@ -48,7 +41,7 @@ Schema optimizer_keys() {
       option("lr", MGT_OPTION_FLOAT, "", "highest learning rate").required().at_least(0),
       option("min_lr", MGT_OPTION_FLOAT, "0.0", "learning rate after the decay").at_least(0),
       option("lr_decay_style", MGT_OPTION_STRING, "\"linear\"", "shape of the decay")
-          .one_of(kLrStyles),
+          .one_of(kLrDecayStyles),
       option("lr_decay_iters", MGT_OPTION_INT, "0", "iterations until min_lr; 0 = train_iters")
           .at_least(0),
       option("lr_warmup_iters", MGT_OPTION_INT, "0", "iterations of linear warm-up").at_least(0),
@@ -61,7 +54,7 @@ Schema optimizer_keys() {
           .at_least(0),
       option("lr_wsd_decay_style", MGT_OPTION_STRING, "\"exponential\"",
              "shape of the last phase of WSD")
-          .one_of(kWsdStyles),
+          .one_of(kWsdDecayStyles),
       option("weight_decay", MGT_OPTION_FLOAT, "0.01", "decoupled weight decay").at_least(0),
       option("start_weight_decay", MGT_OPTION_FLOAT, "",
              "weight decay at the first iteration; default: weight_decay")
@@ -71,7 +64,7 @@ Schema optimizer_keys() {
           .at_least(0),
       option("weight_decay_incr_style", MGT_OPTION_STRING, "\"constant\"",
              "from start_ to end_weight_decay")
-          .one_of(kDecayStyles),
+          .one_of(kWeightDecayStyles),
       option("clip_grad", MGT_OPTION_FLOAT, "1.0",
              "largest global norm of the gradient; 0 = no clipping")
           .at_least(0),

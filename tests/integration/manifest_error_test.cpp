@@ -189,7 +189,7 @@ const Words kWords[] = {
     {"UnknownOption",
      {"--ovrewrite"},
      R"(error: unknown option '--ovrewrite'
-  known: --set, --ranks, --print-config, --resume, --overwrite, --help, --version, --plugin, --plugin-path
+  known: --set, --ranks, --print-config, --resume, --overwrite, --help, --version, --plugin, --plugin-path, --log-level
   fix: did you mean '--overwrite'?
 )"},
     {"OneWordTooMany",

@@ -56,6 +56,22 @@ TEST(Train, AnotherSeedIsNotTheSame) {
   EXPECT_FALSE(one.checkpoint(2) == other.checkpoint(2));
 }
 
+TEST(Train, PrintsWhatTheLogLevelAsksFor) {
+  const Experiment experiment;
+  EXPECT_THAT(experiment.train(until(1)).err, HasSubstr(" parameters"));
+  const Outcome quiet = experiment.train(until(1, {"--overwrite", "--log-level", "warning"}));
+  EXPECT_EQ(quiet.exit_code, 0) << quiet;
+  EXPECT_EQ(quiet.err, "");
+  const Outcome silent = experiment.train(until(1, {"--log-level", "off"}));  // refused: it exists
+  EXPECT_NE(silent.exit_code, 0);
+  EXPECT_EQ(silent.err, "");
+  const Outcome wrong = experiment.train(until(1, {"--overwrite", "--log-level", "warn"}));
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_EQ(wrong.err,
+            "error: unknown log level 'warn'\n  levels: trace, debug, info, warning, error, off\n"
+            "  fix: use one of them\n  while reading --log-level\n");
+}
+
 TEST(Train, ItLearns) {
   const Experiment experiment;
   const Outcome o = experiment.train(until(60, {"--set", "optimizer.lr_decay_iters=60"}));
@@ -145,16 +161,58 @@ TEST_P(Stop, SavesAndContinues) {
   ASSERT_TRUE(process.wait_for(" iteration        7/"));
   process.send(GetParam());
   const Outcome o = process.finish();
-  EXPECT_EQ(o.exit_code, 0) << o;  // it did what it was asked to do
+  EXPECT_EQ(o.exit_code, 130) << o;
+  EXPECT_THAT(o.err, HasSubstr("stopping: the iteration is finished first"));
   EXPECT_GE(experiment.newest_iteration(), 7);
   EXPECT_THAT(o.err, testing::EndsWith(text("stopped by a signal after iteration ",
                                             experiment.newest_iteration(), "; files of the run: ",
                                             experiment / "run", "\ncontinue with --resume\n")));
   expect_same_after_ten_more(experiment);
 }
-INSTANTIATE_TEST_SUITE_P(Train, Stop, testing::Values(SIGTERM, SIGINT), [](const auto& row) {
-  return row.param == SIGTERM ? "SIGTERM" : "SIGINT";
-});
+INSTANTIATE_TEST_SUITE_P(Train, Stop, testing::Values(SIGTERM, SIGINT, SIGHUP),
+                         [](const auto& row) { return std::string(::sigabbrev_np(row.param)); });
+
+TEST(Train, StopsInTheMiddleOfAnEvaluation) {
+  const Experiment experiment;
+  Process process(experiment.command(
+      until(kEndless, {"--set", "train.eval_iters=1000000", "--set", "train.eval_interval=5"})));
+  ASSERT_TRUE(process.wait_for("memory planned"));
+  process.send(SIGTERM);
+  const Outcome o = process.finish();
+  EXPECT_EQ(o.exit_code, 130) << o;
+  EXPECT_THAT(o.out, Not(HasSubstr("validation")));
+}
+
+// As from a shell: what the arguments and redirections say.
+Outcome shell(const Experiment& experiment, const std::string& line) {
+  const Command train = experiment.command(until(3));
+  std::vector<std::string> argv = {"/bin/bash", "-c", line};
+  argv.insert(argv.end(), train.argv.begin(), train.argv.end());
+  argv.insert(argv.begin() + 3, "bash");
+  return run({.argv = std::move(argv), .folder = train.folder, .environment = train.environment});
+}
+
+TEST(Train, OutputThatCannotBeWrittenIsAFailureAtTheEnd) {
+  const Experiment full, closed;
+  const Outcome o = shell(full, "exec \"$@\" > /dev/full");
+  EXPECT_EQ(o.exit_code, 1) << o;
+  EXPECT_THAT(o.err, HasSubstr("warning: standard output cannot be written: No space left on "
+                               "device; metrics.jsonl has what is missing there\n"));
+  EXPECT_THAT(o.err, HasSubstr("finished iteration 3"));
+  EXPECT_EQ(full.newest_iteration(), 3);
+  const Outcome pipe = shell(closed, "set -o pipefail; \"$@\" | head -n 1 > /dev/null");
+  EXPECT_EQ(pipe.exit_code, 1) << pipe;
+  EXPECT_EQ(closed.newest_iteration(), 3);
+}
+
+TEST(Train, ClosedStreamsDoNotBecomeTheRunsFiles) {
+  const Experiment reference, out, err;
+  ASSERT_EQ(reference.train(until(3)).exit_code, 0);
+  EXPECT_EQ(shell(out, "exec \"$@\" >&-").exit_code, 0);
+  EXPECT_EQ(out.metrics(), reference.metrics());
+  EXPECT_EQ(shell(err, "exec \"$@\" 2>&-").exit_code, 0);
+  EXPECT_EQ(err.metrics(), reference.metrics());
+}
 
 TEST(Train, StoppedWithoutCheckpoints) {
   const Experiment experiment;
@@ -162,7 +220,7 @@ TEST(Train, StoppedWithoutCheckpoints) {
   ASSERT_TRUE(process.wait_for(" iteration        7/"));
   process.send(SIGTERM);
   const Outcome o = process.finish();
-  EXPECT_EQ(o.exit_code, 0) << o;
+  EXPECT_EQ(o.exit_code, 130) << o;
   EXPECT_EQ(experiment.newest_iteration(), 0);
   EXPECT_THAT(o.err, testing::EndsWith("\nnothing was saved: start anew with --overwrite\n"));
 }

@@ -12,8 +12,21 @@ Result<std::vector<Type>> infer_all_gather(const Attrs& attrs, std::span<const T
   return std::vector<Type>{out};
 }
 
+Status check_reduce(const Attrs& attrs) {
+  const std::string name = string_attr(attrs, "reduce");
+  if (parse_reduce(name)) return {};
+  return invalid_argument(text("unknown reduction '", name, "'"),
+                          "it is none of sum, max, logsumexp", "use one of them");
+}
+
+Result<std::vector<Type>> infer_all_reduce(const Attrs& attrs, std::span<const Type> in) {
+  MGT_RETURN_IF_ERROR(check_reduce(attrs));
+  return infer_same(attrs, in);
+}
+
 // [parts, x] -> x
 Result<std::vector<Type>> infer_reduce_scatter(const Attrs& attrs, std::span<const Type> in) {
+  MGT_RETURN_IF_ERROR(check_reduce(attrs));
   if (in.size() != 1 || in[0].rank() < 1 || in[0].dims[0].size != int_attr(attrs, "parts")) {
     return invalid_argument("reduce_scatter takes one tensor [parts, …]");
   }
@@ -47,7 +60,7 @@ void add_communication_ops(std::vector<OpDef>& table) {
   const AttrSpec tag{"tag", AttrKind::string};
   table.push_back({.name = "all_reduce",
                    .attrs = {axis, reduce},
-                   .infer = infer_same,
+                   .infer = infer_all_reduce,
                    .internal = true,
                    .communicates = true});
   table.push_back({.name = "all_gather",

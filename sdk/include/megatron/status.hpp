@@ -96,7 +96,7 @@ class [[nodiscard]] Status {
                       std::string_view action = {}) {
     std::string message(fact);
     if (!cause.empty()) message += text("\n  ", cause);
-    if (!action.empty()) message += text("\n  fix: ", action);
+    if (!action.empty()) message += text(kAdvice, action);
     return {code, std::move(message)};
   }
 
@@ -111,6 +111,8 @@ class [[nodiscard]] Status {
   bool ok() const { return rep_ == nullptr; }
   Code code() const { return rep_ ? rep_->code : Code::ok; }
   std::string_view message() const { return rep_ ? std::string_view(rep_->message) : ""; }
+  // The message without the advice, for an error that has its own: fact and cause.
+  std::string_view diagnosis() const { return message().substr(0, message().find(kAdvice)); }
 
   // Adds a line that says what was being done: "while applying pass 'partition'".
   Status context(std::string_view what) && {
@@ -119,6 +121,8 @@ class [[nodiscard]] Status {
   }
 
  private:
+  static constexpr std::string_view kAdvice = "\n  fix: ";
+
   struct Rep {
     Code code;
     std::string message;
@@ -210,7 +214,7 @@ T value_or_throw(Result<T> result) {
 // ---- the same across the boundary
 // -----------------------------------------------------------------
 
-inline mgt_str to_abi(std::string_view s) { return {s.data(), s.size()}; }
+constexpr mgt_str to_abi(std::string_view s) { return {s.data(), s.size()}; }
 inline std::string_view from_abi(mgt_str s) {
   return s.size == 0 ? std::string_view() : std::string_view(s.data, s.size);
 }

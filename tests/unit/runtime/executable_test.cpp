@@ -201,7 +201,7 @@ TEST_F(ExecutableTest, AFailingCollectiveSaysWhereTheProgramWas) {
   std::vector<char> scratch(4096 + kAlignment);
   throw_if_error(e->bind(scratch.data(), {}).status());
   EXPECT_EQ(e->run({}).message(),
-            "rank 3 did not arrive\n  while running op 'send' of program in program 'train'");
+            "rank 3 did not arrive\n  while running op 'send' in program 'train'");
   EXPECT_EQ(collectives.last.name, "y@1");
   EXPECT_EQ(collectives.last.peer, 1);
   EXPECT_EQ(collectives.last.send_elements, 3);
@@ -242,9 +242,8 @@ TEST(Arena, IsWhatThePlansSay) {
   EXPECT_EQ(memory.optimizer_states, pages(engine->optimizer_states()));
   EXPECT_GE(memory.scratch, engine->step_work()[0].executable->plan().scratch_bytes);
   EXPECT_GE(memory.scratch, engine->step_work().back().executable->plan().scratch_bytes);
-  EXPECT_EQ(memory.total(),
-            memory.parameters + memory.gradients + memory.optimizer_states +
-                memory.activations + memory.scratch);
+  EXPECT_EQ(memory.total(), memory.parameters + memory.gradients + memory.optimizer_states +
+                                memory.activations + memory.scratch);
   const auto& plan = engine->step_work()[0].executable->plan();
   EXPECT_LE(static_cast<double>(plan.scratch_bytes),
             1.02 * static_cast<double>(plan.live_peak_bytes));
