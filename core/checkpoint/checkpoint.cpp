@@ -192,6 +192,7 @@ Result<std::string> CheckpointWriter::commit(const std::string& config, int64_t 
   Json manifest = {{"format", kFormat},
                    {"iteration", progress_.iteration},
                    {"consumed_samples", progress_.consumed_samples},
+                   {"evaluation_due", progress_.evaluation_due},
                    {"files", files}};
   manifest[kOwnHash] = own_hash(manifest);
   MGT_RETURN_IF_ERROR(write_file(staging_ + "/manifest.json", manifest.dump(2) + "\n"));
@@ -231,7 +232,8 @@ Result<Checkpoint> Checkpoint::open(const std::string& folder) {
           text("this host reads format ", kFormat), "use the host version that wrote it");
     }
     out.progress_ = {manifest.at("iteration").get<int64_t>(),
-                     manifest.at("consumed_samples").get<int64_t>()};
+                     manifest.at("consumed_samples").get<int64_t>(),
+                     manifest.value("evaluation_due", false)};
     if (manifest.at(kOwnHash).get<std::string>() != own_hash(manifest))
       return unsound(folder, "manifest.json does not match its own checksum");
     const Json& files = manifest.at("files");

@@ -24,9 +24,11 @@
 
 namespace megatron::checkpoint {
 
+// How far a run has come.
 struct Progress {
-  int64_t iteration = 0;
+  int64_t iteration = 0;  // finished
   int64_t consumed_samples = 0;
+  bool evaluation_due = false;  // of this iteration; the run was stopped in it
 };
 
 struct TensorShape {

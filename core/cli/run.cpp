@@ -53,13 +53,19 @@ void install_handlers(bool says) {
 }
 
 void report(const train::Experiment& experiment, const train::LoopResult& result,
-            const std::string& directory) {
+            const std::string& directory, bool resumed) {
   log::info(text(result.stopped ? "stopped by a signal after iteration " : "finished iteration ",
                  result.state.iteration, "; files of the run: ", directory));
   if (!result.stopped) return;
   const bool saved =
       result.state.iteration > 0 && experiment.config().section("checkpoint").get<bool>("save");
-  log::info(saved ? "continue with --resume" : "nothing was saved: start anew with --overwrite");
+  if (saved) {
+    log::info("continue with --resume");
+  } else if (resumed) {
+    log::info("nothing was saved: --resume continues where this run did");
+  } else {
+    log::info("nothing was saved: start anew with --overwrite");
+  }
 }
 
 // Starts this command once for each rank of the layout.
@@ -101,7 +107,7 @@ Status run(const RunArguments& arguments, const Context& context) {
   auto result =
       train::run_experiment(*experiment, services, layout, cluster.get(), directory, options);
   if (result.ok() && (cluster == nullptr || info->rank == 0))
-    report(*experiment, *result, directory);
+    report(*experiment, *result, directory, options.resume);
   const bool stopped = result.ok() && result->stopped;
   Status status = result.ok() ? Status() : std::move(result).status();
   if (cluster != nullptr) status = cluster->leave(std::move(status));

@@ -47,8 +47,8 @@ struct LossValue {
 class Engine {
  public:
   static Result<std::unique_ptr<Engine>> create(const EngineRequest& request);
-  // Compiled, without memory and without other ranks: what `programs`, `memory` and `step_work` tell
-  // is what a run would have.
+  // Compiled, without memory and without other ranks: what `programs`, `memory` and `step_work`
+  // tell is what a run would have.
   static Result<std::unique_ptr<Engine>> plan(const EngineRequest& request);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;

@@ -23,9 +23,10 @@ class Loop {
 
   Result<LoopResult> run() {
     LoopResult result;
-    if (state_.iteration == 0) MGT_RETURN_IF_ERROR(evaluate(result));  // where it starts from
+    const bool owed = state_.evaluation_due;
+    if (state_.iteration == 0 || owed) MGT_RETURN_IF_ERROR(evaluate(result));
     // What there is at the start needs no saving.
-    bool saved = true;
+    bool saved = owed == state_.evaluation_due;
     while (state_.iteration < o_.train_iters && !result.stopped) {
       MGT_RETURN_IF_ERROR(look_for_stop(result));
       if (result.stopped) break;
@@ -103,16 +104,20 @@ class Loop {
         "lower optimizer.lr or raise its warm-up, and resume from the last checkpoint");
   }
 
-  // Gives up when it is asked to stop: half an evaluation says nothing.
+  // Gives up when it is asked to stop: half an evaluation says nothing, and a resumed run owes it.
   Status evaluate(LoopResult& result) {
     if (valid_ == nullptr || o_.eval_iters == 0) return {};
     std::vector<LossValue> losses;
     for (int64_t i = 0; i < o_.eval_iters; ++i) {
       MGT_RETURN_IF_ERROR(look_for_stop(result));
-      if (result.stopped) return {};
+      if (result.stopped) {
+        state_.evaluation_due = state_.iteration > 0;  // at the start every run evaluates
+        return {};
+      }
       MGT_ASSIGN_OR_RETURN(const auto* batches, valid_->next(i * o_.global_batch_size));
       MGT_RETURN_IF_ERROR(engine_.evaluate(feed(*batches), losses));
     }
+    state_.evaluation_due = false;
     for (const auto& loss : losses) result.validation[loss.name] = loss.mean();
     return reporter_.validation("validation", state_.iteration, result.validation);
   }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 
+#include "checkpoint/checkpoint.hpp"
 #include "train/data_feed.hpp"
 #include "train/engine.hpp"
 #include "train/lr_schedule.hpp"
@@ -25,10 +26,7 @@ struct LoopOptions {
   int64_t save_interval = 0;  // 0 = at the end only
 };
 
-struct LoopState {
-  int64_t iteration = 0;  // finished
-  int64_t consumed_samples = 0;
-};
+using LoopState = checkpoint::Progress;
 
 struct LoopHooks {
   // Writes a checkpoint of the state; null: none are written.

@@ -1,6 +1,7 @@
 #include "train/sections.hpp"
 
 #include "megatron/host.hpp"
+#include "train/lr_schedule.hpp"
 
 namespace megatron::train {
 

@@ -29,7 +29,7 @@ Result<std::string> StateTransfer::save(const std::string& directory, const Loop
                                         const std::string& config, int64_t keep) {
   const RankPrograms& programs = engine_.programs();
   checkpoint::CheckpointWriter writer(
-      directory, {state.iteration, state.consumed_samples},
+      directory, state,
       {shapes_of(programs.all_parameters), shapes_of(programs.all_optimizer_states)});
   MGT_RETURN_IF_ERROR(agree("beginning a checkpoint", leads_ ? writer.begin() : Status()));
   MGT_RETURN_IF_ERROR(agree("writing a checkpoint", write_parts(writer)));

@@ -10,6 +10,7 @@
 #include "checkpoint/checkpoint.hpp"
 #include "log/log.hpp"
 #include "train/generate.hpp"
+#include "train/run_folder.hpp"
 #include "train/run_plan.hpp"
 #include "train/run_request.hpp"
 #include "train/state_transfer.hpp"
@@ -22,32 +23,6 @@ namespace fs = std::filesystem;
 void warn(std::string_view message) { log::warning(message); }
 
 double gib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
-
-Status prepare_directory(const std::string& directory, const RunOptions& options) {
-  const std::string metrics = directory + "/metrics.jsonl";
-  const std::string checkpoints = directory + "/checkpoints";
-  std::error_code error;
-  bool used = false;
-  for (const auto& path : {metrics, checkpoints}) {
-    used = fs::exists(path, error) || used;
-    if (error) return errno_status("inspect", path, error.value());
-  }
-  if (used && !options.resume && !options.overwrite) {
-    return Status::error(
-        Code::already_exists, text("'", directory, "' already holds a run"),
-        "its files would be replaced",
-        "--resume continues it, --overwrite starts anew, or choose another train.output_dir");
-  }
-  if (options.overwrite) {
-    fs::remove(metrics, error);
-    if (error) return errno_status("remove", metrics, error.value());
-    fs::remove_all(checkpoints, error);
-    if (error) return errno_status("remove", checkpoints, error.value());
-  }
-  fs::create_directories(directory, error);
-  if (error) return errno_status("create", directory, error.value());
-  return {};
-}
 
 int64_t peak_rss_bytes() {
   struct rusage usage {};
@@ -136,9 +111,15 @@ Result<LoopResult> run_experiment(Experiment& experiment, PoolServices& services
   }));
 
   MGT_RETURN_IF_ERROR(experiment.check_options_read());
-  // Everything that can be wrong before the first step has had its say; now the run's files.
-  if (leads) MGT_RETURN_IF_ERROR(prepare_directory(directory, options));
-  MGT_RETURN_IF_ERROR(engine->any_rank("preparing the run's folder", false).status());
+  std::optional<RunFolder> folder;  // of the rank that writes into it
+  if (leads) {
+    const auto use = options.resume      ? RunFolder::Use::resume
+                     : options.overwrite ? RunFolder::Use::overwrite
+                                         : RunFolder::Use::fresh;
+    MGT_ASSIGN_OR_RETURN(RunFolder opened, RunFolder::open(directory, use, warn));
+    folder.emplace(std::move(opened));
+  }
+  MGT_RETURN_IF_ERROR(engine->any_rank("opening the run's folder", false).status());
   const std::string checkpoints = directory + "/checkpoints";
   StateTransfer transfer(*engine, leads);
   LoopState state;
@@ -150,8 +131,8 @@ Result<LoopResult> run_experiment(Experiment& experiment, PoolServices& services
   if (options.resume) {
     MGT_ASSIGN_OR_RETURN(const auto checkpoint,
                          checkpoint::Checkpoint::open_newest(checkpoints, warn));
-    state = {checkpoint.progress().iteration, checkpoint.progress().consumed_samples};
-    if (state.iteration >= loop.train_iters) {
+    state = checkpoint.progress();
+    if (state.iteration >= loop.train_iters && !state.evaluation_due) {
       inform(text("the run is finished: ", checkpoint.folder(), " is of iteration ",
                   state.iteration, ", train.train_iters is ", loop.train_iters,
                   "\n  fix: raise train.train_iters to train on"));
@@ -166,7 +147,12 @@ Result<LoopResult> run_experiment(Experiment& experiment, PoolServices& services
     MGT_RETURN_IF_ERROR(transfer.load(checkpoint, false));
     inform(text("weights from ", checkpoint.folder()));
   }
-  if (leads) MGT_RETURN_IF_ERROR(write_file(directory + "/config.toml", experiment.config_text()));
+  // Everything that can be wrong before the first step has had its say; now the run's files.
+  MGT_RETURN_IF_ERROR(engine->any_rank("loading weights", false).status());
+  if (leads) {
+    MGT_RETURN_IF_ERROR(folder->begin());
+    MGT_RETURN_IF_ERROR(write_file(folder->config(), experiment.config_text()));
+  }
 
   const RankPrograms& programs = engine->programs();
   const auto memory = engine->memory();
@@ -192,7 +178,7 @@ Result<LoopResult> run_experiment(Experiment& experiment, PoolServices& services
        .log_interval = config.section("train").get<int64_t>("log_interval"),
        .tokens_per_iteration = loop.global_batch_size * seq_tokens,
        .flops_per_iteration = flops / static_cast<double>(layout.world_size()),
-       .metrics_path = leads ? directory + "/metrics.jsonl" : "",
+       .metrics_path = leads ? folder->metrics() : "",
        .progress_bar = leads && isatty(STDERR_FILENO) != 0 && isatty(STDOUT_FILENO) != 0,
        .silent = !leads});
   MGT_RETURN_IF_ERROR(reporter.open(state.iteration));
@@ -200,16 +186,17 @@ Result<LoopResult> run_experiment(Experiment& experiment, PoolServices& services
   hooks.stop = options.stop;
   if (checkpoint_section.get<bool>("save")) {
     hooks.save = [&](const LoopState& at) -> Status {
-      MGT_ASSIGN_OR_RETURN(const std::string folder,
+      MGT_ASSIGN_OR_RETURN(const std::string saved,
                            transfer.save(checkpoints, at, experiment.config_text(),
                                          checkpoint_section.get<int64_t>("keep")));
-      reporter.line(text(" saved checkpoint ", folder));
-      return {};
+      reporter.line(text(" saved checkpoint ", saved));
+      return folder ? folder->keep_new() : Status();
     };
   }
   MGT_ASSIGN_OR_RETURN(LoopResult result,
                        run_loop(*engine, *train_feed, valid_feed ? &*valid_feed : nullptr, loop,
                                 state, reporter, hooks));
+  if (folder && !checkpoint_section.get<bool>("save")) MGT_RETURN_IF_ERROR(folder->keep_new());
   inform(fmt::format(
       "memory: {:.3f} GiB planned, {:.3f} GiB peak of the process; waited {:.2f} s for data",
       gib(memory.total()), gib(peak_rss_bytes()), train_feed->waited_seconds()));

@@ -139,8 +139,8 @@ TEST_P(ShippedPlugin, HasAReadmeWithItsOptionsAndAnExample) {
   EXPECT_THAT(readme, StartsWith(text("# ", plugin.id(), "\n")));
   EXPECT_THAT(readme, HasSubstr(text("\nplugin = \"", plugin.name, "\"\n")));
   // The table ends where the file or a paragraph ends: no row may be left over.
-  EXPECT_THAT(readme + "\n", HasSubstr(text("\n## Options\n\nThe output of `megatron-host ", command,
-                                           "`:\n\n", o.out, "\n")));
+  EXPECT_THAT(readme + "\n", HasSubstr(text("\n## Options\n\nThe output of `megatron-host ",
+                                            command, "`:\n\n", o.out, "\n")));
 }
 
 TEST(DescribePlugin, UnknownNames) {

@@ -2,6 +2,7 @@
 // layout, checkpoints that any layout resumes, and refusals before anything starts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -162,6 +163,30 @@ TEST(Check, TellsTheMemoryThatTheRunPlans) {
                        traffic.at("collective").get<std::string>());
   EXPECT_TRUE(collectives.contains("pipeline send")) << o;
   EXPECT_TRUE(collectives.contains("tensor all_reduce")) << o;
+}
+
+// A signal to the launcher reaches every rank, SIGHUP too, which libraries of comm plugins like to
+// take.
+TEST(RanksStop, TogetherAndSave) {
+  const Experiment many = experiment(kPipeline2Tensor2);
+  Process process(many.command(steps(1'000'000)));
+  ASSERT_TRUE(process.wait_for(" iteration        2/"));
+  process.send(SIGHUP);
+  const Outcome o = process.finish();
+  EXPECT_EQ(o.exit_code, 130) << o;
+  EXPECT_THAT(o.err, HasSubstr("\n[0] continue with --resume\n"));
+  EXPECT_GE(many.newest_iteration(), 2);
+}
+
+TEST(RanksStart, WithClosedStreams) {
+  const Experiment many = experiment(kPipeline2Tensor2);
+  const Command train = many.command(steps(1));
+  std::vector<std::string> argv = {"/bin/bash", "-c", "exec \"$@\" >&- 2>&-", "bash"};
+  argv.insert(argv.end(), train.argv.begin(), train.argv.end());
+  EXPECT_EQ(run({.argv = std::move(argv), .folder = train.folder, .environment = train.environment})
+                .exit_code,
+            0);
+  EXPECT_EQ(many.newest_iteration(), 1);
 }
 
 // Every rank leaves, and the last word is the error of the one that failed.

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <string.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -180,7 +181,7 @@ TEST(Train, StopsInTheMiddleOfAnEvaluation) {
   process.send(SIGTERM);
   const Outcome o = process.finish();
   EXPECT_EQ(o.exit_code, 130) << o;
-  EXPECT_THAT(o.out, Not(HasSubstr("validation")));
+  EXPECT_THAT(o.out, testing::Not(HasSubstr("validation")));
 }
 
 // As from a shell: what the arguments and redirections say.
@@ -347,6 +348,42 @@ TEST(Train, DoesNotTouchARunUnlessAsked) {
   EXPECT_EQ(experiment.train({"--overwrite", "--resume"}).exit_code, 2);
 }
 
+// What is wrong with the new run must not cost the old one.
+TEST(Train, OverwriteLosesNothingToARunThatCannotBegin) {
+  const Experiment experiment;
+  ASSERT_EQ(experiment.train(until(5)).exit_code, 0);
+  const std::string metrics = experiment.metrics();
+  const std::string own = experiment / "run";
+  for (const std::vector<std::string>& wrong : std::vector<std::vector<std::string>>{
+           {"--set", "checkpoint.load=nosuch"},
+           {"--set", text("checkpoint.load=", own), "--set", "model.num_layers=3"},
+           {"--set", "model.init_method_std=1e30"}}) {
+    auto arguments = wrong;
+    arguments.push_back("--overwrite");
+    const Outcome o = experiment.train(until(5, arguments));
+    EXPECT_NE(o.exit_code, 0) << o;
+    EXPECT_EQ(experiment.newest_iteration(), 5) << o;
+    EXPECT_EQ(experiment.metrics(), metrics) << o;
+  }
+  const Outcome o =
+      experiment.train(until(3, {"--set", text("checkpoint.load=", own), "--overwrite"}));
+  EXPECT_EQ(o.exit_code, 0) << o;
+  EXPECT_EQ(experiment.newest_iteration(), 3);
+}
+
+TEST(Train, TwoRunsInAFolderAtATime) {
+  const Experiment experiment;
+  Process first(experiment.command(until(kEndless)));
+  ASSERT_TRUE(first.wait_for(" iteration        1/"));
+  for (const char* flag : {"--resume", "--overwrite"}) {
+    const Outcome second = experiment.train(until(3, {flag}));
+    EXPECT_EQ(second.exit_code, 1) << second;
+    EXPECT_THAT(second.err, HasSubstr("is in use by another run\n  process "));
+  }
+  first.send(SIGTERM);
+  EXPECT_EQ(first.finish().exit_code, 130);
+}
+
 TEST(Train, WhatCannotBeOverwrittenIsSaid) {
   const Experiment experiment;
   ASSERT_EQ(experiment.train(until(5)).exit_code, 0);
@@ -355,8 +392,8 @@ TEST(Train, WhatCannotBeOverwrittenIsSaid) {
   fs::create_directories(metrics + "/somebody's");
   const Outcome o = experiment.train(until(5, {"--overwrite"}));
   EXPECT_EQ(o.exit_code, 1) << o;
-  EXPECT_THAT(o.err, HasSubstr(text("error: cannot remove ", metrics,
-                                    "\n  the system says: Directory not empty\n  fix: ")));
+  EXPECT_THAT(o.err, HasSubstr(text("error: '", metrics, "' is not a file\n")));
+  EXPECT_TRUE(fs::exists(metrics + "/somebody's"));
   EXPECT_EQ(experiment.newest_iteration(), 5) << "its checkpoints are there";
 }
 

@@ -55,7 +55,7 @@ class Gpt2 {
                                       {"attention_dropout", 0.0}}),
         device_config_(device_plugin_, {{"implementation", implementation}}),
         optimizer_config_(optimizer_plugin_, {}) {
-    train::EngineRequest request;
+    train::EngineRequest& request = request_;
     mgt_model_context context;
     MGT_INIT(&context);
     request.model.table = static_cast<const mgt_model*>(model_plugin_.table);
@@ -65,9 +65,8 @@ class Gpt2 {
     throw_if_error(from_abi(request.optimizer.table->create(
         test::serial_host(), optimizer_config_.table(), &request.optimizer.self)));
     const auto* device = static_cast<const mgt_device*>(device_plugin_.table);
-    void* self = nullptr;
-    throw_if_error(from_abi(device->create(test::serial_host(), device_config_.table(), &self)));
-    request.device = DeviceView(device, self);
+    throw_if_error(from_abi(device->create(test::serial_host(), device_config_.table(), &device_)));
+    request.device = DeviceView(device, device_);
     request.layout.axes = {{"data", 1}};
     request.layout.multiples["vocab"] = vocab_multiple;
     request.micro_batch_size = size.batch;
@@ -85,6 +84,15 @@ class Gpt2 {
       }
       throw_if_error(engine_->upload(t, local));
     }
+  }
+
+  Gpt2(const Gpt2&) = delete;
+  Gpt2& operator=(const Gpt2&) = delete;
+  ~Gpt2() {
+    engine_.reset();
+    request_.model.table->destroy(request_.model.self);
+    request_.optimizer.table->destroy(request_.optimizer.self);
+    static_cast<const mgt_device*>(device_plugin_.table)->destroy(device_);
   }
 
   // Forward and backward of the step's micro-batches, which lie one behind the other; returns the
@@ -148,6 +156,8 @@ class Gpt2 {
   test::TestConfig model_config_;
   test::TestConfig device_config_;
   test::TestConfig optimizer_config_;
+  void* device_ = nullptr;
+  train::EngineRequest request_;
   std::unique_ptr<train::Engine> engine_;
 };
 

@@ -273,7 +273,7 @@ void Network::recv(uint32_t group, uint32_t from, Message* message) {
     if (early.rendezvous != nullptr) {
       fetch(early.rendezvous, slot, message);
     } else {
-      early.bytes.copy(static_cast<char*>(message->recv), early.bytes.size());
+      early.bytes.copy(reinterpret_cast<char*>(message->recv), early.bytes.size());
       message->done = true;
     }
     return;

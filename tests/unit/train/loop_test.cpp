@@ -53,7 +53,8 @@ class LoopTest : public testing::Test {
       MGT_RETURN_IF_ERROR(sample(index, fields, buffers));
       return at_sample_ ? at_sample_(index, fields, buffers) : Status();
     });
-    test::FakeDataset valid(1000, [=](int64_t index, void* const* buffers) {
+    test::FakeDataset valid(1000, [=, this](int64_t index, void* const* buffers) {
+      if (at_evaluation_) at_evaluation_();
       return sample(index + 500, fields, buffers);
     });
     const int64_t n = options_.global_batch_size / options_.micro_batch_size;
@@ -99,6 +100,7 @@ class LoopTest : public testing::Test {
   LoopOptions options_;
   LoopHooks hooks_;
   std::function<Status(int64_t, const std::vector<std::string>&, void* const*)> at_sample_;
+  std::function<void()> at_evaluation_;
   std::vector<int64_t> saved_;
 };
 
@@ -156,6 +158,27 @@ TEST_F(LoopTest, StopsAfterTheIterationAndSaves) {
   EXPECT_TRUE(result->stopped);
   EXPECT_LT(result->state.iteration, 4);
   EXPECT_EQ(saved_, (std::vector<int64_t>{result->state.iteration}));
+}
+
+TEST_F(LoopTest, OwesAnEvaluationInWhichItWasStopped) {
+  std::atomic<bool> stop{false};
+  std::atomic<int64_t> samples{0};
+  hooks_.stop = &stop;
+  options_.train_iters = 2;
+  options_.eval_iters = 20;
+  at_evaluation_ = [&] { stop = ++samples > 25 * options_.global_batch_size; };  // in the second
+  const auto stopped = run();
+  ASSERT_TRUE(stopped.ok()) << stopped.status().message();
+  EXPECT_TRUE(stopped->stopped);
+  EXPECT_TRUE(stopped->state.evaluation_due);
+  EXPECT_EQ(metric("lm loss validation").size(), 1u) << "before the first step";
+  stop = false;
+  at_evaluation_ = nullptr;
+  const auto resumed = run(stopped->state);
+  ASSERT_TRUE(resumed.ok()) << resumed.status().message();
+  EXPECT_FALSE(resumed->state.evaluation_due);
+  EXPECT_EQ(metric("lm loss validation").size(), 2u);
+  EXPECT_EQ(saved_, (std::vector<int64_t>{2, 2})) << "without the evaluation, and with it";
 }
 
 TEST_F(LoopTest, ALossThatIsNotFiniteEndsBeforeTheUpdate) {
