@@ -1,6 +1,5 @@
 #include "base/file.hpp"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -17,8 +16,7 @@ Status errno_status(std::string_view what, std::string_view path, int error) {
 }
 
 Result<std::string> read_file(const std::string& path) {
-  const FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (fd.get() < 0) return errno_status("open", path, errno);
+  MGT_ASSIGN_OR_RETURN(const FileDescriptor fd, detail::open_regular(path));
   std::string bytes;
   size_t filled = 0;
   while (true) {

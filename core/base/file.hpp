@@ -8,7 +8,7 @@
 
 namespace megatron {
 
-// All bytes of a file, of any kind that can be read to its end (also a pipe or /proc).
+// All bytes of a file, also of /proc. Not of a device or a pipe, which may have no end.
 Result<std::string> read_file(const std::string& path);
 
 // The file holds either its old content or all of `bytes`, also after a power cut: temporary file

@@ -1,6 +1,5 @@
 #include "base/hash.hpp"
 
-#include <fcntl.h>
 #include <unistd.h>
 #define XXH_STATIC_LINKING_ONLY  // the state as a member, without an allocation that may fail
 #include <xxhash.h>
@@ -48,8 +47,7 @@ std::string hash_hex(std::span<const std::byte> bytes) {
 std::string hash_hex(std::string_view bytes) { return hash_hex(std::as_bytes(std::span(bytes))); }
 
 Result<std::string> hash_file(const std::string& path) {
-  const FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (fd.get() < 0) return errno_status("open", path, errno);
+  MGT_ASSIGN_OR_RETURN(const FileDescriptor fd, detail::open_regular(path));
   Hasher hasher;
   std::vector<std::byte> block(size_t{1} << 20);
   while (true) {

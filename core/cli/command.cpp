@@ -2,10 +2,13 @@
 
 #include <utility>
 
+#include "cli/numbers.hpp"
 #include "log/log.hpp"
 
 namespace megatron::cli {
 namespace {
+
+constexpr int64_t kMostRanks = 1 << 20;
 
 class LoggingServices final : public plugin::SerialServices {
  public:
@@ -24,11 +27,8 @@ void add_manifest_arguments(CLI::App& command, ManifestArguments& arguments,
   command.add_option("--set", arguments.overrides, "Override a value of the manifest")
       ->type_name("SECTION.KEY=VALUE")
       ->allow_extra_args(false);
-  command
-      .add_option("--ranks", arguments.ranks,
-                  ranks_help + "; default: as many as [[parallel]] asks for")
-      ->type_name("N")
-      ->check(CLI::PositiveNumber);
+  add_integer(command, "--ranks", arguments.ranks, 1, kMostRanks,
+              ranks_help + "; default: as many as [[parallel]] asks for");
 }
 
 Result<plugin::Registry> open_registry(const Context& context, plugin::HostServices& services) {

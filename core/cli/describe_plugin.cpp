@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/printable.hpp"
 #include "base/suggest.hpp"
 #include "cli/command.hpp"
 #include "cli/text_table.hpp"
@@ -104,7 +105,7 @@ std::string description_text(const Described& described) {
       text(plugin::kind_name(plugin.kind()), "/", plugin.name(), " ", plugin.version(), " (ABI ",
            plugin::abi_text(note.abi_major, note.abi_minor), ", ", plugin::tier_name(note.tier),
            " tier, sdk ", note.sdk_version, ", ", note.compiler, ")\n", plugin.description(), "\n",
-           plugin.path(), "\n\n");
+           printable(plugin.path()), "\n\n");
   if (schema.options().empty()) return out.append(kNoOptions);
   auto rows = option_rows(schema);
   rows.insert(rows.begin(), {"OPTION", "TYPE", "DEFAULT", "ALLOWED", "MEANING"});

@@ -11,7 +11,7 @@ enum class ExitCode : int {
   usage = 2,            // the command line, the environment or the manifest is wrong
   plugin_unusable = 3,  // a plugin that was asked for is missing, refused, unavailable or failed
   stopped = 9,          // a rank of a run that another rank's failure ended
-  interrupted = 130,    // a signal asked it to stop, and it did so in order; a run has saved
+  interrupted = 130,    // a signal ended it before it was done, in order; a run has saved
 };
 
 // By the status's code: OK, INVALID_ARGUMENT -> usage, plugin::kUnusable -> plugin_unusable, any

@@ -1,13 +1,17 @@
 // `generate`: text from a checkpoint.
 #include <iostream>
+#include <limits>
 #include <memory>
 
 #include "cli/command.hpp"
+#include "cli/numbers.hpp"
 #include "log/log.hpp"
 #include "train/generate.hpp"
 
 namespace megatron::cli {
 namespace {
+
+constexpr int64_t kMostTokens = std::numeric_limits<int32_t>::max();
 
 struct GenerateArguments {
   std::string checkpoint;
@@ -43,18 +47,16 @@ void add_generate(CLI::App& app, Context& context) {
       ->required()
       ->type_name("FOLDER");
   command->add_option("--prompt", arguments->options.prompt, "Text to continue")->type_name("TEXT");
-  command->add_option("--tokens", arguments->options.tokens, "Tokens to generate")
-      ->check(CLI::PositiveNumber);
+  add_integer(*command, "--tokens", arguments->options.tokens, 1, kMostTokens,
+              "Tokens to generate");
   auto& sampling = arguments->options.sampling;
-  command->add_option("--temperature", sampling.temperature, "Divides the logits; 0 = greedy")
-      ->check(CLI::NonNegativeNumber);
-  command->add_option("--top-k", sampling.top_k, "Draw from the K most likely tokens; 0 = all")
-      ->check(CLI::NonNegativeNumber);
-  command
-      ->add_option("--top-p", sampling.top_p,
-                   "Draw from the fewest tokens of this probability; 0 = all")
-      ->check(CLI::Range(0.0, 1.0));
-  command->add_option("--seed", sampling.seed, "Of the draws");
+  add_real(*command, "--temperature", sampling.temperature, 0, kFinite,
+           "Divides the logits; 0 = greedy");
+  add_integer(*command, "--top-k", sampling.top_k, 0, kNoMaximum,
+              "Draw from the N most likely tokens; 0 = all");
+  add_real(*command, "--top-p", sampling.top_p, 0, 1,
+           "Draw from the fewest tokens of this probability; 0 = all");
+  add_integer(*command, "--seed", sampling.seed, 0, kNoMaximum, "Of the draws");
   command->add_flag("--greedy", arguments->greedy, "Always the most likely token");
   command
       ->add_option("--set", arguments->overrides,

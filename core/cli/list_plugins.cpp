@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/printable.hpp"
 #include "base/suggest.hpp"
 #include "cli/command.hpp"
 #include "cli/text_table.hpp"
@@ -78,8 +79,8 @@ std::string plugin_table(const std::vector<PluginRow>& rows, size_t width) {
   std::string out = lines[0] + "\n";
   for (size_t i = 0; i < rows.size(); ++i) {
     out += lines[i + 1] + "\n";
-    if (!fits) out += text(kIndent, rows[i].path, "\n");
-    if (!rows[i].reason.empty()) out += text(kIndent, rows[i].reason, "\n");
+    if (!fits) out += text(kIndent, printable(rows[i].path), "\n");
+    if (!rows[i].reason.empty()) out += text(kIndent, printable(rows[i].reason), "\n");
   }
   return out;
 }

@@ -62,8 +62,7 @@ Status flush_output() {
 }
 
 ExitCode finish(const Status& status) {
-  // What stopped because it was asked to has said so itself.
-  if (!status.ok() && status.code() != Code::cancelled) megatron::log::error(status);
+  if (!status.message().empty()) megatron::log::error(status);
   return megatron::cli::exit_code(status);
 }
 

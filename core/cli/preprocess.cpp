@@ -6,12 +6,16 @@
 #include <memory>
 
 #include "cli/command.hpp"
+#include "cli/numbers.hpp"
+#include "cli/stop_signals.hpp"
 #include "data/preprocess.hpp"
 #include "train/experiment.hpp"
 #include "train/sections.hpp"
 
 namespace megatron::cli {
 namespace {
+
+constexpr int64_t kMostWorkers = 1024;
 
 struct PreprocessArguments {
   data::PreprocessOptions options;
@@ -56,11 +60,12 @@ Status run_preprocess(const PreprocessArguments& arguments, const Context& conte
                        : arguments.text_documents == "paragraph" ? data::RecordKind::paragraph
                                                                  : data::RecordKind::file;
   }
+  options.stop = &stop_on_signals("", Waits::interrupted);
   const bool terminal = isatty(STDERR_FILENO) != 0;
-  MGT_ASSIGN_OR_RETURN(const auto report,
-                       data::preprocess(options, *tokenizer,
-                                        terminal ? draw_progress : data::PreprocessProgressFn()));
+  auto result = data::preprocess(options, *tokenizer,
+                                 terminal ? draw_progress : data::PreprocessProgressFn());
   if (terminal) std::fputs("\r\033[2K", stderr);
+  MGT_ASSIGN_OR_RETURN(const auto report, std::move(result));
   for (const auto& d : report.datasets) {
     std::cout << text(d.prefix, ".bin/.idx: ", d.documents, " documents, ", d.tokens, " tokens (",
                       dtype_name(report.dtype), ")");
@@ -93,22 +98,22 @@ void add_preprocess(CLI::App& app, Context& context) {
       ->add_option("--tokenizer-option", a->tokenizer_options, "An option of the tokenizer plugin")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  command
-      ->add_option("--json-keys", a->options.json_keys,
-                   "Keys of a jsonl line to take; a dataset each")
-      ->type_name("KEY");
+  auto* keys = command->add_option("--json-keys", a->options.json_keys,
+                                   "Keys of a jsonl line to take; a dataset each");
+  keys->type_name("KEY");
   command
       ->add_option("--text", a->text_documents,
                    "The input is plain text; what is a document: file, line or paragraph")
       ->check(CLI::IsMember({"file", "line", "paragraph"}))
+      ->excludes(keys)
       ->type_name("DOCUMENT");
   command->add_flag("--append-eod", a->options.append_eod,
                     "End each document with the tokenizer's end-of-document id");
   command->add_flag("--skip-bad-records", a->options.skip_bad_records,
                     "Count bad lines instead of stopping at the first");
   command->add_flag("--overwrite", a->options.overwrite, "Replace datasets that exist");
-  command->add_option("--workers", a->options.workers,
-                      "Encoding threads; 0 = one a CPU that this process may use");
+  add_integer(*command, "--workers", a->options.workers, 0, kMostWorkers,
+              "Encoding threads; 0 = one a CPU that this process may use");
   command->callback(
       [a, &context] { context.action = [a, &context] { return run_preprocess(*a, context); }; });
 }

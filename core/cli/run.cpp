@@ -1,12 +1,10 @@
 // `run`: trains what a manifest describes.
-#include <unistd.h>
-
 #include <csignal>
 #include <iostream>
 #include <memory>
-#include <string_view>
 
 #include "cli/command.hpp"
+#include "cli/stop_signals.hpp"
 #include "launch/local_launcher.hpp"
 #include "log/log.hpp"
 #include "train/run_plan.hpp"
@@ -20,36 +18,14 @@ struct RunArguments : ManifestArguments {
   train::RunOptions options;
 };
 
-// Written by the signal handler, read by the train loop.
-std::atomic<bool>& stop_requested() {
-  static std::atomic<bool> stop{false};
-  return stop;
-}
-
-// Of the ranks of a run one says that it has heard.
-bool& says_when_stopping() {
-  static bool says = true;
-  return says;
-}
-
-// The first signal asks the loop to finish its iteration, save and return; a second one ends the
-// process. What the caller has made the process ignore (nohup) stays ignored.
-void install_handlers(bool says) {
-  stop_requested();  // made before a signal can come
-  says_when_stopping() = says;
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-    const auto before = std::signal(signal, [](int number) {
-      constexpr std::string_view kNote =
-          "stopping: the iteration is finished first; another signal ends the process at once\n";
-      stop_requested().store(true, std::memory_order_relaxed);
-      if (says_when_stopping() && ::write(STDERR_FILENO, kNote.data(), kNote.size()) < 0) {
-        // Nobody reads it; the run stops all the same.
-      }
-      std::signal(number, SIG_DFL);
-    });
-    if (before == SIG_IGN) std::signal(signal, SIG_IGN);
-  }
+// The first signal asks the loop to finish its iteration, save and return. Of the ranks of a run
+// one says that it has heard.
+const std::atomic<bool>& stop_when_asked(bool says) {
   std::signal(SIGPIPE, SIG_IGN);  // training goes on when nobody reads its output any more
+  return stop_on_signals(
+      says ? "stopping: the iteration is finished first; another signal ends the process at once\n"
+           : "",
+      Waits::restarted);
 }
 
 void report(const train::Experiment& experiment, const train::LoopResult& result,
@@ -69,12 +45,13 @@ void report(const train::Experiment& experiment, const train::LoopResult& result
 }
 
 // Starts this command once for each rank of the layout.
-Status launch(train::Experiment& experiment, const passes::Layout& layout, const Context& context) {
+Status launch(train::Experiment& experiment, const passes::Layout& layout, const Context& context,
+              const std::atomic<bool>& stop) {
   MGT_RETURN_IF_ERROR(train::plan_run(experiment, layout).status());
   launch::LocalLaunch request;
   request.command = context.command_line;
   request.ranks = static_cast<uint32_t>(layout.world_size());
-  request.stop = &stop_requested();
+  request.stop = &stop;
   return launch::launch_local(request);
 }
 
@@ -94,11 +71,12 @@ Status run(const RunArguments& arguments, const Context& context) {
     return {};
   }
   MGT_ASSIGN_OR_RETURN(const auto layout, experiment->layout(ranks));
-  install_handlers(info ? info->rank == 0 : layout.world_size() == 1);
-  if (!info && layout.world_size() > 1) return launch(*experiment, layout, context);
+  const std::atomic<bool>& stop =
+      stop_when_asked(info ? info->rank == 0 : layout.world_size() == 1);
+  if (!info && layout.world_size() > 1) return launch(*experiment, layout, context, stop);
 
   auto options = arguments.options;
-  options.stop = &stop_requested();
+  options.stop = &stop;
   const std::string directory = train::output_dir(*experiment, arguments.manifest);
   std::unique_ptr<train::Cluster> cluster;
   if (layout.world_size() > 1) {
@@ -111,7 +89,7 @@ Status run(const RunArguments& arguments, const Context& context) {
   const bool stopped = result.ok() && result->stopped;
   Status status = result.ok() ? Status() : std::move(result).status();
   if (cluster != nullptr) status = cluster->leave(std::move(status));
-  return status.ok() && stopped ? Status(Code::cancelled, "stopped by a signal") : status;
+  return status.ok() && stopped ? Status(Code::cancelled, "") : status;  // it was reported
 }
 
 }  // namespace

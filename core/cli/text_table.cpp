@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "megatron/status.hpp"
+#include "base/printable.hpp"
 
 namespace megatron::cli {
 
-std::vector<std::string> aligned_lines(const std::vector<TableRow>& rows) {
+std::vector<std::string> aligned_lines(std::vector<TableRow> rows) {
+  for (TableRow& row : rows)
+    for (std::string& cell : row) cell = printable(cell);
   std::vector<size_t> widths;
   for (const TableRow& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));

@@ -10,8 +10,8 @@ namespace megatron::cli {
 using TableRow = std::vector<std::string>;
 
 // Each cell padded to its column's widest, two spaces between columns, none at line ends. All rows
-// have as many cells as the first.
-std::vector<std::string> aligned_lines(const std::vector<TableRow>& rows);
+// have as many cells as the first. Control characters are printed escaped.
+std::vector<std::string> aligned_lines(std::vector<TableRow> rows);
 
 // The first row is the head. '|' in a cell is escaped.
 std::string markdown_table(const std::vector<TableRow>& rows);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/suggest.hpp"
+#include "cli/numbers.hpp"
 
 namespace megatron::cli {
 namespace {
@@ -67,6 +68,8 @@ Status explain_parse_error(const CLI::App& app, const CLI::ParseError& error) {
     return invalid_argument("no command given", text("known: ", list_names(command_names(app), "")),
                             help);
   }
+  if (const auto* wrong = dynamic_cast<const WrongNumber*>(&error))
+    return invalid_argument(wrong->fact(), wrong->what(), help);
   return invalid_argument(text("wrong command line for `", name, "`"), error.what(), help);
 }
 

@@ -1,6 +1,12 @@
 #include "data/encode_pool.hpp"
 
+#include <pthread.h>
+#include <signal.h>
+
 #include <algorithm>
+#include <chrono>
+#include <span>
+#include <system_error>
 #include <utility>
 
 #include "data/json_record.hpp"
@@ -8,11 +14,32 @@
 namespace megatron::data {
 namespace {
 
+constexpr std::chrono::milliseconds kStopInterval{100};
+
 // Memory that is kept from record to record; one entry a key.
 struct Scratch {
   std::vector<std::string> texts;
   std::vector<std::vector<int32_t>> ids;
 };
+
+// A tokenizer names the argument at fault, and that is the record: damaged data, as bad JSON is.
+Status blame_record(const Status& status, const std::string& where) {
+  const bool text_at_fault =
+      status.code() == Code::invalid_argument || status.code() == Code::out_of_range;
+  return Status(text_at_fault ? Code::data_loss : status.code(), std::string(status.message()))
+      .context(text("encoding ", where));
+}
+
+// Tokenizers are foreign code, and training has no row for an id beyond their vocabulary.
+Status check_ids(std::span<const int32_t> ids, int64_t vocab_size, const std::string& where) {
+  const auto foreign =
+      std::find_if(ids.begin(), ids.end(), [&](int32_t id) { return id < 0 || id >= vocab_size; });
+  if (foreign == ids.end()) return {};
+  return Status::error(Code::data_loss,
+                       text(where, ": the tokenizer made id ", *foreign, " of the text"),
+                       text("its vocabulary has the ids 0 to ", vocab_size - 1),
+                       "choose the tokenizer and the options that belong to this text");
+}
 
 Status encode_record(std::string_view record, const std::string& where, const EncodeRules& rules,
                      const TokenizerView& tokenizer, Scratch& scratch) {
@@ -22,10 +49,12 @@ Status encode_record(std::string_view record, const std::string& where, const En
     for (size_t k = 0; k < scratch.ids.size(); ++k) {
       const auto document = plain ? record : std::string_view(scratch.texts[k]);
       scratch.ids[k].clear();
-      if (!document.empty()) tokenizer.encode(document, scratch.ids[k]);
+      if (document.empty()) continue;
+      tokenizer.encode(document, scratch.ids[k]);
+      MGT_RETURN_IF_ERROR(check_ids(scratch.ids[k], tokenizer.vocab_size(), where));
     }
   } catch (const StatusError& e) {
-    return Status(e.status()).context(text("encoding ", where));
+    return blame_record(e.status(), where);
   }
   return {};
 }
@@ -62,7 +91,7 @@ EncodedBatch encode_batch(const Batch& batch, const EncodeRules& rules,
         encode_record(line, text(batch.path, ":", record.line), rules, tokenizer, scratch);
     if (status.ok()) {
       append(rules, scratch, out);
-    } else if (rules.skip_bad_records) {
+    } else if (rules.skip_bad_records && status.code() == Code::data_loss) {
       ++out.bad_records;
     } else {
       out.error = std::move(status);
@@ -72,9 +101,32 @@ EncodedBatch encode_batch(const Batch& batch, const EncodeRules& rules,
   return out;
 }
 
-EncodePool::EncodePool(unsigned threads, EncodeRules rules, TokenizerView tokenizer)
-    : rules_(std::move(rules)), tokenizer_(tokenizer) {
-  for (unsigned i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
+Result<std::unique_ptr<EncodePool>> EncodePool::create(unsigned threads, EncodeRules rules,
+                                                       TokenizerView tokenizer, StopFlag stop) {
+  std::unique_ptr<EncodePool> pool(new EncodePool(std::move(rules), tokenizer, stop));
+  MGT_RETURN_IF_ERROR(pool->start(threads));
+  return pool;
+}
+
+Status EncodePool::start(unsigned threads) {
+  // Signals are for the thread that waits for input.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  Status status;
+  try {
+    threads_.reserve(threads);
+    while (threads_.size() < threads) threads_.emplace_back([this] { work(); });
+  } catch (const std::system_error& e) {
+    status = Status::error(
+        Code::resource_exhausted,
+        text("cannot start ", threads, " encoding threads (", threads_.size(), " started)"),
+        text("the system says: ", e.code().message()),
+        "ask for fewer workers, or raise the limits on threads and memory (ulimit -u -v, "
+        "pids.max)");
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return status;
 }
 
 EncodePool::~EncodePool() {
@@ -97,11 +149,12 @@ void EncodePool::submit(Batch batch) {
   submitted_.notify_one();
 }
 
-EncodedBatch EncodePool::next() {
+Result<EncodedBatch> EncodePool::next() {
   const auto job = std::move(jobs_.front());
   jobs_.pop_front();
   std::unique_lock lock(mutex_);
-  finished_.wait(lock, [&] { return job->done; });
+  while (!finished_.wait_for(lock, kStopInterval, [&] { return job->done; }))
+    MGT_RETURN_IF_ERROR(check_stop(stop_));
   return std::move(job->result);
 }
 

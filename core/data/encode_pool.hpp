@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "data/record_reader.hpp"
@@ -19,7 +20,7 @@ namespace megatron::data {
 struct EncodeRules {
   std::vector<std::string> json_keys;  // empty: a record is plain text
   int64_t eod = -1;                    // appended to each document; -1: none
-  bool skip_bad_records = false;
+  bool skip_bad_records = false;       // those whose text is at fault: DATA_LOSS
 };
 
 // The documents of a batch: ids back to back and the length of each, for every key.
@@ -40,7 +41,10 @@ EncodedBatch encode_batch(const Batch& batch, const EncodeRules& rules,
 
 class EncodePool {
  public:
-  EncodePool(unsigned threads, EncodeRules rules, TokenizerView tokenizer);
+  // RESOURCE_EXHAUSTED when the system refuses a thread.
+  static Result<std::unique_ptr<EncodePool>> create(unsigned threads, EncodeRules rules,
+                                                    TokenizerView tokenizer,
+                                                    StopFlag stop = nullptr);
   ~EncodePool();  // does not wait for what was not asked for
   EncodePool(const EncodePool&) = delete;
   EncodePool& operator=(const EncodePool&) = delete;
@@ -48,7 +52,7 @@ class EncodePool {
   // All three: one thread.
   void submit(Batch batch);
   size_t in_flight() const { return jobs_.size(); }
-  EncodedBatch next();  // the oldest; blocks until it is done
+  Result<EncodedBatch> next();  // the oldest; blocks until it is done, or CANCELLED when stopped
 
  private:
   struct Job {
@@ -56,10 +60,14 @@ class EncodePool {
     EncodedBatch result;
     bool done = false;
   };
+  EncodePool(EncodeRules rules, TokenizerView tokenizer, StopFlag stop)
+      : rules_(std::move(rules)), tokenizer_(tokenizer), stop_(stop) {}
+  Status start(unsigned threads);
   void work();
 
   const EncodeRules rules_;
   const TokenizerView tokenizer_;
+  const StopFlag stop_;
   std::deque<std::shared_ptr<Job>> jobs_;   // the submitting thread's
   std::deque<std::shared_ptr<Job>> queue_;  // guarded by mutex_
   bool stopping_ = false;                   // guarded by mutex_

@@ -32,9 +32,17 @@ Status check(const PreprocessOptions& options, const TokenizerView& tokenizer) {
                               "each key makes one dataset of its name", "name each key once");
     }
   }
-  if (options.append_eod && tokenizer.special_tokens().eod < 0) {
+  if (!options.append_eod) return {};
+  const int64_t eod = tokenizer.special_tokens().eod, vocab_size = tokenizer.vocab_size();
+  if (eod < 0) {
     return invalid_argument("append_eod needs an end-of-document id", "the tokenizer has none",
                             "choose a tokenizer with one, or leave append_eod off");
+  }
+  if (eod >= vocab_size) {
+    return Status::error(
+        Code::failed_precondition, text("the tokenizer's end-of-document id is ", eod),
+        text("its vocabulary has the ids 0 to ", vocab_size - 1, " (a bug in the tokenizer)"),
+        "choose another tokenizer, or leave append_eod off");
   }
   return {};
 }
@@ -61,7 +69,7 @@ class Run {
   Status open_inputs() {
     const auto kind = options_.format == InputFormat::jsonl ? RecordKind::line : options_.document;
     for (const auto& path : options_.inputs) {
-      MGT_ASSIGN_OR_RETURN(auto reader, RecordReader::open(path, kind));
+      MGT_ASSIGN_OR_RETURN(auto reader, RecordReader::open(path, kind, options_.stop));
       at_.bytes_total += reader.size();
       readers_.push_back(std::move(reader));
     }
@@ -71,15 +79,21 @@ class Run {
   Status open_outputs() {
     for (const auto& key : keys_of(options_)) {
       const auto prefix = text(options_.output_prefix, "_", key, "_document");
-      if (!options_.overwrite && ::access((prefix + ".idx").c_str(), F_OK) == 0) {
-        return Status::error(
-            Code::already_exists, text(prefix, ".idx exists already"),
-            "preprocess does not replace a dataset unasked",
-            "choose another output prefix, delete the dataset, or ask to overwrite");
-      }
+      if (!options_.overwrite) MGT_RETURN_IF_ERROR(check_absent(prefix));
       MGT_ASSIGN_OR_RETURN(auto writer, IndexedDatasetWriter::create(prefix, report_.dtype));
       writers_.push_back(std::move(writer));
       report_.datasets.push_back({prefix, 0, 0, 0});
+    }
+    return {};
+  }
+
+  static Status check_absent(const std::string& prefix) {
+    for (const char* extension : {".idx", ".bin"}) {
+      const std::string path = prefix + extension;
+      if (::access(path.c_str(), F_OK) != 0) continue;
+      return Status::error(Code::already_exists, text(path, " exists already"),
+                           "preprocess does not replace a dataset unasked",
+                           "choose another output prefix, delete the dataset, or ask to overwrite");
     }
     return {};
   }
@@ -92,10 +106,12 @@ class Run {
     const unsigned threads =
         options_.workers > 0 ? options_.workers : worker_count(usable_cpus().size());
     const size_t most_in_flight = size_t{2} * threads + 1;  // the bound on memory
-    EncodePool pool(threads, std::move(rules), tokenizer_);
+    MGT_ASSIGN_OR_RETURN(const auto pool,
+                         EncodePool::create(threads, std::move(rules), tokenizer_, options_.stop));
     std::deque<int64_t> bytes;  // of the batches in flight
     const auto write_oldest = [&]() -> Status {
-      MGT_RETURN_IF_ERROR(write(pool.next()));
+      MGT_ASSIGN_OR_RETURN(auto batch, pool->next());
+      MGT_RETURN_IF_ERROR(write(std::move(batch)));
       at_.bytes_done += bytes.front();
       bytes.pop_front();
       if (progress_) progress_(at_);
@@ -107,12 +123,12 @@ class Run {
         MGT_ASSIGN_OR_RETURN(const bool more, reader.next(batch));
         if (!more) break;
         bytes.push_back(static_cast<int64_t>(batch.data.size()));
-        pool.submit(std::move(batch));
-        if (pool.in_flight() >= most_in_flight) MGT_RETURN_IF_ERROR(write_oldest());
+        pool->submit(std::move(batch));
+        if (pool->in_flight() >= most_in_flight) MGT_RETURN_IF_ERROR(write_oldest());
       }
     }
-    while (pool.in_flight() > 0) MGT_RETURN_IF_ERROR(write_oldest());
-    return {};
+    while (pool->in_flight() > 0) MGT_RETURN_IF_ERROR(write_oldest());
+    return check_stop(options_.stop);
   }
 
   Status write(EncodedBatch batch) {

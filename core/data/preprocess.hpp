@@ -27,8 +27,9 @@ struct PreprocessOptions {
   bool append_eod = false;                     // end every document with the tokenizer's eod
   bool skip_bad_records = false;               // count them instead of stopping at the first
   bool overwrite = false;                      // replace datasets that exist
-  unsigned workers = 0;  // encoding threads; 0 = one a usable CPU, within the quota
-  std::optional<DType> dtype{};                  // default: u16 or i32, by the vocabulary
+  unsigned workers = 0;          // encoding threads; 0 = one a usable CPU, within the quota
+  StopFlag stop = nullptr;       // when set: ends with CANCELLED, without datasets
+  std::optional<DType> dtype{};  // default: u16 or i32, by the vocabulary
 };
 
 struct PreprocessProgress {
@@ -51,8 +52,8 @@ struct PreprocessReport {
 // Called between batches, on the calling thread.
 using PreprocessProgressFn = std::function<void(const PreprocessProgress&)>;
 
-// Errors: the options; an input that cannot be read; a bad record, with file and line; no document
-// with text at all; a full disk.
+// Errors: the options; an input that cannot be read; a bad record, with file and line; an id beyond
+// the tokenizer's vocabulary; no document with text at all; a full disk.
 Result<PreprocessReport> preprocess(const PreprocessOptions& options, TokenizerView tokenizer,
                                     const PreprocessProgressFn& progress = {});
 

@@ -1,11 +1,14 @@
 #include "data/record_reader.hpp"
 
+#include <poll.h>
+
 #include <algorithm>
 
 namespace megatron::data {
 namespace {
 
 constexpr size_t kBatchBytes = size_t{1} << 20;
+constexpr int kStopInterval = 100;  // milliseconds
 
 bool blank(std::string_view line) {
   return line.find_first_not_of(" \t\r") == std::string_view::npos;
@@ -26,16 +29,23 @@ Status check_plain(const std::string& path, std::string_view start) {
 
 }  // namespace
 
-Result<RecordReader> RecordReader::open(const std::string& path, RecordKind kind) {
+Result<RecordReader> RecordReader::open(const std::string& path, RecordKind kind, StopFlag stop) {
   RecordReader reader;
+  reader.stop_ = stop;
   reader.path_ = path;
   reader.kind_ = kind;
   reader.fd_ = FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat info {};
-  if (reader.fd_.get() < 0 || ::fstat(reader.fd_.get(), &info) != 0)
-    return detail::errno_status("open", path, errno);
+  if (reader.fd_.get() < 0 || ::fstat(reader.fd_.get(), &info) != 0) {
+    const int error = errno;
+    MGT_RETURN_IF_ERROR(check_stop(stop));  // a pipe without a writer, and a signal
+    return detail::errno_status("open", path, error);
+  }
   if (S_ISDIR(info.st_mode)) {
     return invalid_argument(text("cannot read ", path), "it is a folder", "name the files in it");
+  }
+  if (S_ISCHR(info.st_mode) || S_ISBLK(info.st_mode)) {
+    return invalid_argument(text("cannot read ", path), "it is a device", "name a file or a pipe");
   }
   reader.size_ = static_cast<int64_t>(info.st_size);
   char start[4];
@@ -44,11 +54,22 @@ Result<RecordReader> RecordReader::open(const std::string& path, RecordKind kind
   return reader;
 }
 
+Status RecordReader::wait_for_input() const {
+  pollfd input{.fd = fd_.get(), .events = POLLIN, .revents = 0};
+  int ready = 0;
+  while (ready == 0 || (ready < 0 && errno == EINTR)) {
+    MGT_RETURN_IF_ERROR(check_stop(stop_));
+    ready = ::poll(&input, 1, kStopInterval);
+  }
+  return ready > 0 ? Status() : detail::errno_status("read", path_, errno);
+}
+
 Result<bool> RecordReader::fill(std::string& data, size_t bytes) {
   const size_t old_size = data.size();
   data.resize(old_size + bytes);
   size_t got = 0;
   while (got < bytes) {
+    MGT_RETURN_IF_ERROR(wait_for_input());
     const ssize_t n = ::read(fd_.get(), data.data() + old_size + got, bytes - got);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return detail::errno_status("read", path_, errno);

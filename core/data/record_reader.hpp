@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/stop.hpp"
 #include "megatron/file.hpp"
 #include "megatron/status.hpp"
 
@@ -35,15 +36,18 @@ struct Batch {
 
 class RecordReader {
  public:
-  // Errors: what the system says, and a compressed file.
-  static Result<RecordReader> open(const std::string& path, RecordKind kind);
+  // A file or a pipe. Errors: what the system says, a device, and a compressed file.
+  static Result<RecordReader> open(const std::string& path, RecordKind kind,
+                                   StopFlag stop = nullptr);
 
-  // Replaces `batch` by the next one; false at the end. A batch may have no record.
+  // Replaces `batch` by the next one; false at the end. A batch may have no record. CANCELLED when
+  // stopped, also while a pipe is silent.
   Result<bool> next(Batch& batch);
 
   int64_t size() const { return size_; }  // bytes of the file
 
  private:
+  Status wait_for_input() const;
   Result<bool> fill(std::string& data, size_t bytes);  // false when the file has no more
   size_t border(std::string_view data) const;          // end of the last whole record
   void cut_lines(Batch& batch);
@@ -52,6 +56,7 @@ class RecordReader {
   FileDescriptor fd_;
   std::string path_;
   RecordKind kind_ = RecordKind::line;
+  StopFlag stop_ = nullptr;
   int64_t size_ = 0;
   int64_t line_ = 1;
   bool ended_ = false;

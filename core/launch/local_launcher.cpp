@@ -241,7 +241,7 @@ class Launcher {
 
   Status verdict() const {
     if (culprit_ == nullptr)
-      return interrupted_ ? Status(Code::cancelled, "stopped by a signal") : Status();
+      return interrupted_ ? Status(Code::cancelled, "") : Status();  // rank 0 has said it
     const auto index = culprit_ - ranks_.data();
     std::string message = text("rank ", index, " ", describe(*culprit_->status));
     if (culprit_follows_) message = text("every rank stopped; the first was rank ", index);

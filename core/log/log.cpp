@@ -7,6 +7,8 @@
 #include <memory>
 #include <utility>
 
+#include "base/printable.hpp"
+
 namespace megatron::log {
 namespace {
 
@@ -93,8 +95,8 @@ void configure(const Options& options) { logger() = make_logger(options); }
 bool enabled(Level level) { return logger()->should_log(to_spdlog(level)); }
 
 void write(Level level, std::string_view message) {
-  message = without_newlines(message);
-  logger()->log(to_spdlog(level), spdlog::string_view_t(message.data(), message.size()));
+  const std::string line = printable_lines(without_newlines(message));
+  logger()->log(to_spdlog(level), spdlog::string_view_t(line.data(), line.size()));
 }
 
 std::string plugin_text(std::string_view plugin, std::string_view message) {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -55,6 +56,14 @@ class Listing : public testing::Test {
 };
 
 TEST_F(Listing, Table) { EXPECT_EQ(list({}).out, golden("list_plugins.txt")); }
+
+TEST_F(Listing, NamesThatWouldCommandATerminal) {
+  write_file(first_ + "/megatron-model-a\n\x1b[2Jb.so", "");
+  const std::string out = list({"--kind", "model"}).out;
+  EXPECT_THAT(out, HasSubstr(R"(FIRST/megatron-model-a\n\x1b[2Jb.so)"));
+  EXPECT_EQ(out.find('\x1b'), std::string::npos);
+  EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 5);  // a head, two plugins and why not
+}
 
 TEST_F(Listing, Json) {
   const auto json = ordered_json::parse(list({"--json", "--kind", "optimizer"}).out);
@@ -286,6 +295,19 @@ TEST(CommandLine, Environment) {
             "error: MEGATRON_PLUGIN_PATH_ONLY is 'yes'\n"
             "  it is a switch: 1 (on), 0 or unset (off)\n"
             "  fix: set MEGATRON_PLUGIN_PATH_ONLY=1, or unset it\n");
+}
+
+TEST(CommandLine, NumberOfRanks) {
+  for (const char* command : {"run", "check"}) {
+    for (const char* ranks : {"0", "100000000000000000000"}) {
+      const Outcome o = host({command, "absent.toml", "--ranks", ranks});
+      EXPECT_EQ(o.exit_code, 2) << o;
+      EXPECT_EQ(o.err, text("error: --ranks ", ranks,
+                            " is out of range\n  it must be an integer "
+                            "from 1 to 1048576\n  fix: see `megatron-host ",
+                            command, " --help`\n"));
+    }
+  }
 }
 
 // A full disk must not look like success.

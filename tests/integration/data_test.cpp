@@ -3,8 +3,13 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <sys/stat.h>
+
+#include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <set>
+#include <thread>
 
 #include "integration/experiment.hpp"
 #include "support/shared_file.hpp"
@@ -26,6 +31,12 @@ class Preprocess : public testing::Test {
   }
   std::string bin(const std::string& prefix = "out") const { return pair(prefix, ".bin"); }
   std::string idx(const std::string& prefix = "out") const { return pair(prefix, ".idx"); }
+  std::set<std::string> files() const {
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder_.path()))
+      names.insert(entry.path().filename().string());
+    return names;
+  }
   TempFolder folder_;
 
  private:
@@ -36,6 +47,7 @@ class Preprocess : public testing::Test {
   }
 };
 
+std::string i32(int32_t id) { return {reinterpret_cast<const char*>(&id), sizeof id}; }
 std::string u16s(const std::vector<uint16_t>& ids) {
   return {reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(uint16_t)};
 }
@@ -74,9 +86,11 @@ TEST_F(Preprocess, AnyNumberOfThreadsWritesTheSame) {
 TEST_F(Preprocess, MegatronsOwnFiles) {
   MGT_SHARED_FILE(real, "/data/megatron-indexed");
   const Outcome o = preprocess({"--input", real + "/test.jsonl", "--tokenizer", "null",
-                                "--tokenizer-option", "vocab_size=131072", "--append-eod"});
+                                "--tokenizer-option", "vocab_size=54365901", "--append-eod"});
   ASSERT_EQ(o.exit_code, 0) << o;
-  EXPECT_TRUE(bin() == read_file(real + "/test_text_document.bin"));
+  // Megatron wrote 131072 as end of document, of a smaller vocabulary than the ids are of.
+  EXPECT_TRUE(bin() ==
+              replaced(read_file(real + "/test_text_document.bin"), i32(131072), i32(54365901)));
   EXPECT_TRUE(idx() == read_file(real + "/test_text_document.idx"));
 }
 
@@ -94,6 +108,30 @@ const BadInput kBadInputs[] = {
      1,
      "error: cannot open absent.jsonl\n  the system says: No such file or directory\n"},
     {"BadLine", {"--input", "bad.jsonl", "--tokenizer", "byte"}, 1, "bad.jsonl:2"},
+    {"TextThatIsNoIds",
+     {"--input", "good.jsonl", "--tokenizer", "null", "--tokenizer-option", "vocab_size=100"},
+     1,
+     "error: tokenizer 'null' cannot read 'a'\n"},
+    {"IdBeyondTheVocabulary",
+     {"--input", "ids.txt", "--text", "line", "--tokenizer", "null", "--tokenizer-option",
+      "vocab_size=100"},
+     1,
+     "error: tokenizer 'null' has no id 150\n  its ids are 0 to 100, the last being the end of "
+     "document\n  fix: set vocab_size to that of the tokenizer which made the ids, or correct the "
+     "text\n  while encoding ids.txt:2\n"},
+    {"KeysOfText",
+     {"--input", "ids.txt", "--text", "file", "--json-keys", "a", "--tokenizer", "byte"},
+     2,
+     "error: wrong command line for `megatron-host preprocess`\n"},
+    {"TooManyWorkers",
+     {"--input", "good.jsonl", "--tokenizer", "byte", "--workers", "100000"},
+     2,
+     "error: --workers 100000 is out of range\n  it must be an integer from 0 to 1024\n  fix: see "
+     "`megatron-host preprocess --help`\n"},
+    {"Device",
+     {"--input", "/dev/zero", "--text", "file", "--tokenizer", "byte"},
+     2,
+     "error: cannot read /dev/zero\n  it is a device\n"},
     {"NoTokenizer",
      {"--input", "bad.jsonl", "--tokenizer", "bite"},
      3,
@@ -136,6 +174,7 @@ const BadInput kBadInputs[] = {
 class PreprocessError : public Preprocess, public testing::WithParamInterface<BadInput> {};
 TEST_P(PreprocessError, IsOneClearErrorAndNoDataset) {
   write_file(folder_ / "good.jsonl", "{\"text\": \"a\"}\n");
+  write_file(folder_ / "ids.txt", "1 2\n1 2 150 3\n");
   write_file(folder_ / "bad.jsonl", "{\"text\": \"a\"}\n{\"text\": \n");
   const bool exists = GetParam().name == std::string_view("Exists");
   if (exists) write_file(folder_ / "out_text_document.idx", "precious");
@@ -151,6 +190,68 @@ TEST_P(PreprocessError, IsOneClearErrorAndNoDataset) {
 }
 INSTANTIATE_TEST_SUITE_P(All, PreprocessError, testing::ValuesIn(kBadInputs),
                          [](const auto& row) { return row.param.name; });
+
+// The system refuses threads when their stacks find no room.
+TEST_F(Preprocess, ThreadsThatCannotStartAreAnError) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer needs more address space than the test allows";
+#endif
+  write_file(folder_ / "in.txt", "a\n");
+  const Outcome o = run(host_command(
+      {"-c",
+       "ulimit -s 8192 && ulimit -v 2000000 && exec \"$0\" preprocess --input in.txt --text line "
+       "--tokenizer byte --output-prefix out --workers 1024",
+       kHost},
+      folder_.path(), "/bin/sh"));
+  EXPECT_EQ(o.exit_code, 1) << o;
+  EXPECT_THAT(o.err, testing::MatchesRegex(
+                         "error: cannot start 1024 encoding threads \\([0-9]+ started\\)\n"
+                         "  the system says: .*\n  fix: ask for fewer workers, .*\n"));
+  EXPECT_EQ(files(), std::set<std::string>{"in.txt"});
+}
+
+// A pipe that stays silent, so that no machine is too fast for the test.
+class StoppedPreprocess : public Preprocess {
+ protected:
+  StoppedPreprocess() {
+    EXPECT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+    writer_ = FileDescriptor(::open((folder_ / "pipe").c_str(), O_RDWR | O_CLOEXEC));
+  }
+  // With both outputs opened.
+  Outcome stop(int signal) {
+    Process process(host_command({"preprocess", "--input", "pipe", "--text", "line", "--tokenizer",
+                                  "byte", "--output-prefix", "out"},
+                                 folder_.path()));
+    for (int i = 0; i < 3000 && files().size() < 3; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    EXPECT_EQ(files().size(), 3u);
+    process.send(signal);
+    return process.finish();
+  }
+  FileDescriptor writer_;
+};
+
+TEST_F(StoppedPreprocess, RemovesWhatItBegan) {
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+    const Outcome o = stop(signal);
+    EXPECT_EQ(o.exit_code, 130) << o;
+    EXPECT_EQ(o.out, "");
+    EXPECT_EQ(o.err,
+              "error: stopped by a signal\n  no dataset was written or replaced\n  fix: start the "
+              "command again\n");
+    EXPECT_EQ(files(), std::set<std::string>{"pipe"});
+  }
+}
+
+TEST_F(StoppedPreprocess, TheNextRunRemovesWhatAKilledOneBegan) {
+  EXPECT_EQ(stop(SIGKILL).signal, SIGKILL);
+  EXPECT_EQ(files().size(), 3u);
+  write_file(folder_ / "in.txt", "a\n");
+  EXPECT_EQ(preprocess({"--input", "in.txt", "--text", "line", "--tokenizer", "byte"}).exit_code,
+            0);
+  EXPECT_EQ(files(), (std::set<std::string>{"in.txt", "out_text_document.bin",
+                                            "out_text_document.idx", "pipe"}));
+}
 
 // ---- training on a dataset, whole and damaged
 
@@ -361,15 +462,33 @@ TEST_F(Generate, Errors) {
   EXPECT_EQ(absent.err,
             "error: there is no sound checkpoint in 'nowhere'\n  the folder does not exist\n"
             "  fix: check the path, or start the run anew\n");
-  for (const std::vector<std::string>& wrong : {std::vector<std::string>{"--tokens", "0"},
-                                                {"--tokens", "x"},
-                                                {"--temperature", "-1"},
-                                                {"--top-p", "1.5"},
-                                                {"--top-k", "-1"}}) {
-    const Outcome o = generate(wrong);
-    EXPECT_EQ(o.exit_code, 2) << testing::PrintToString(wrong) << o;
-    EXPECT_THAT(o.err, StartsWith(text("error: wrong command line for `megatron-host generate`\n  ",
-                                       wrong[0], ": ")));
+  struct Wrong {
+    std::string option, value, message;
+  };
+  const std::string tokens = "\n  it must be an integer from 1 to 2147483647\n";
+  const std::string count = "\n  it must be an integer of at least 0\n";
+  const std::string real = "\n  it must be a number of at least 0\n";
+  const std::string share = "\n  it must be a number from 0 to 1\n";
+  for (const auto& [option, value, message] :
+       {Wrong{"--tokens", "0", "is out of range" + tokens},
+        {"--tokens", "9223372036854775807", "is out of range" + tokens},
+        {"--tokens", "x", "is not an integer" + tokens},
+        {"--tokens", "1.5", "is not an integer" + tokens},
+        {"--tokens", "", "is not an integer" + tokens},
+        {"--top-k", "-1", "is out of range" + count},
+        {"--top-k", "99999999999999999999", "is out of range" + count},
+        {"--seed", "-1", "is out of range" + count},
+        {"--temperature", "-1", "is out of range" + real},
+        {"--temperature", "nan", "is out of range" + real},
+        {"--temperature", "inf", "is out of range" + real},
+        {"--temperature", "1e999", "is out of range" + real},
+        {"--top-p", "1.5", "is out of range" + share},
+        {"--top-p", "nan", "is out of range" + share},
+        {"--top-p", "0.5x", "is not a number" + share}}) {
+    const Outcome o = generate({option, value});
+    EXPECT_EQ(o.exit_code, 2) << o;
+    EXPECT_EQ(o.err, text("error: ", option, " ", value, " ", message,
+                          "  fix: see `megatron-host generate --help`\n"));
     EXPECT_EQ(o.out, "");
   }
 }

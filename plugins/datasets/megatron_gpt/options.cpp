@@ -13,6 +13,10 @@ bool exists(const std::string& path) {
 // What people write by habit: a file instead of the prefix, or Megatron's list of weights and
 // prefixes.
 Status check_data_path(const std::string& path) {
+  if (path.empty()) {
+    return invalid_argument("data_path is empty", "it must name a dataset",
+                            "give the common prefix of its .bin and .idx file");
+  }
   if (exists(path + ".idx")) return {};
   const std::string fact = text("data_path = \"", path, "\" names no dataset");
   const auto extension = std::filesystem::path(path).extension();

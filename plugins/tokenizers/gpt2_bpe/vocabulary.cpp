@@ -1,8 +1,8 @@
 #include "vocabulary.hpp"
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
 #include <string_view>
 #include <unordered_map>
 
@@ -68,8 +68,8 @@ Status bad_line(const std::string& path, size_t line, std::string_view cause) {
 
 // A line is two tokens whose concatenation is a token; the first line may be a #version comment.
 Result<PairTable> read_merges(const std::string& path, const IdOfToken& ids) {
-  std::ifstream in(path);
-  if (!in) return detail::errno_status("open", path, errno);
+  MGT_ASSIGN_OR_RETURN(auto contents, read_file(path));
+  std::istringstream in(std::move(contents));
   PairTable merges(ids.size());
   std::string line;
   int32_t rank = 0;
@@ -95,6 +95,10 @@ Result<PairTable> read_merges(const std::string& path, const IdOfToken& ids) {
     if (!merges.insert(*parts[0], *parts[1], {rank, *parts[2]}))
       return bad_line(path, number, text("'", line, "' was given before"));
     ++rank;
+  }
+  if (rank == 0) {
+    return Status::error(Code::data_loss, text(path, ": no merges"),
+                         "without them every byte would become a token", kDownloadAgain);
   }
   return merges;
 }

@@ -2,11 +2,14 @@
 // final name only on commit. POSIX; used by the index formats of the sdk and by plugins' caches.
 #pragma once
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
@@ -94,6 +97,53 @@ inline void sync_folder_of(const std::string& path) {
   const FileDescriptor fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (fd.get() >= 0) static_cast<void>(::fsync(fd.get()));
 }
+
+// For reading whole files: what has no end, or would make the opening wait for a writer, is
+// refused.
+inline Result<FileDescriptor> open_regular(const std::string& path) {
+  if (path.empty())
+    return invalid_argument("cannot open a file", "its path is empty", "name the file");
+  FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (fd.get() < 0) return errno_status("open", path, errno);
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) return errno_status("inspect", path, errno);
+  if (S_ISDIR(info.st_mode)) return errno_status("read", path, EISDIR);
+  if (!S_ISREG(info.st_mode)) {
+    return invalid_argument(text("cannot read ", path),
+                            "the system says: it is a device, a pipe or a socket, not a file",
+                            "name a regular file");
+  }
+  return fd;
+}
+
+constexpr std::string_view kPendingMark = ".tmp.";  // then the process, '.', a serial
+
+// Removes pending files of `path` that nobody writes any more. Their writer holds a lock until it
+// ends, however it ends; where the file system has no locks, nothing is removed.
+inline void remove_abandoned(const std::string& path) {
+  const auto slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "./" : path.substr(0, slash + 1);
+  const std::string start = text(path.substr(slash + 1), kPendingMark);  // npos + 1 is 0
+  const std::unique_ptr<DIR, int (*)(DIR*)> names(::opendir(folder.c_str()), ::closedir);
+  while (const dirent* entry = names ? ::readdir(names.get()) : nullptr) {
+    const std::string_view name = entry->d_name;
+    if (!name.starts_with(start) ||
+        name.find_first_not_of("0123456789.", start.size()) != std::string_view::npos)
+      continue;
+    const std::string pending = text(folder, name);
+    const FileDescriptor fd(
+        ::open(pending.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (fd.get() >= 0 && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(pending.c_str());
+  }
+}
+
+// Marks a new file as being written. False when remove_abandoned() of another process took it for
+// abandoned in the moment before.
+inline bool lock_pending(int fd) {
+  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) return errno != EWOULDBLOCK;
+  struct stat info {};
+  return ::fstat(fd, &info) == 0 && info.st_nlink > 0;
+}
 }  // namespace detail
 
 // The bytes of a whole file, read-only. A file that shrinks while it is mapped kills the process
@@ -101,14 +151,9 @@ inline void sync_folder_of(const std::string& path) {
 class MappedFile {
  public:
   static Result<MappedFile> open(const std::string& path) {
-    const FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (fd.get() < 0) return detail::errno_status("open", path, errno);
+    MGT_ASSIGN_OR_RETURN(const FileDescriptor fd, detail::open_regular(path));
     struct stat info {};
     if (::fstat(fd.get(), &info) != 0) return detail::errno_status("inspect", path, errno);
-    if (!S_ISREG(info.st_mode)) {
-      return invalid_argument(text("cannot read ", path), "it is not a regular file",
-                              "name a file, not a folder or a device");
-    }
     MappedFile file;
     file.path_ = path;
     file.size_ = static_cast<size_t>(info.st_size);
@@ -153,20 +198,24 @@ class MappedFile {
 };
 
 // Buffered output under a temporary name in the target's folder. commit() makes it durable and
-// gives it its name; without commit the destructor removes it. One thread at a time.
+// gives it its name; without commit the destructor removes it, and of a process that was killed the
+// next create() for the same path does. One thread at a time.
 class PendingFile {
  public:
   static Result<PendingFile> create(const std::string& path) {
     static std::atomic<uint32_t> serial{0};
+    detail::remove_abandoned(path);
     PendingFile file;
     file.path_ = path;
-    // Two attempts of one process differ by the serial, two processes by the pid; a leftover of a
-    // killed process (also of another machine on a shared disk) makes O_EXCL fail, so try on.
+    // Two attempts of one process differ by the serial, two processes by the pid; a file of another
+    // machine on a shared disk makes O_EXCL fail, so try on.
     for (int attempt = 0; attempt < 100; ++attempt) {
-      std::string candidate = text(path, ".tmp.", static_cast<int64_t>(::getpid()), ".", serial++);
-      const int fd = ::open(candidate.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-      if (fd >= 0) {
-        file.fd_ = FileDescriptor(fd);
+      std::string candidate =
+          text(path, detail::kPendingMark, static_cast<int64_t>(::getpid()), ".", serial++);
+      FileDescriptor fd(::open(candidate.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+      if (fd.get() >= 0) {
+        if (!detail::lock_pending(fd.get())) continue;
+        file.fd_ = std::move(fd);
         file.temporary_ = std::move(candidate);
         file.buffer_ = std::make_unique<std::byte[]>(kBufferSize);
         return file;
@@ -216,10 +265,11 @@ class PendingFile {
   // sync(), then the final name, replacing what was there.
   Status commit() {
     MGT_RETURN_IF_ERROR(sync());
-    if (fd_.close() != 0) return detail::errno_status("write", path_, errno);
+    // Renamed while it is locked: nobody may take it for abandoned.
     if (::rename(temporary_.c_str(), path_.c_str()) != 0)
       return detail::errno_status("write", path_, errno);
     temporary_.clear();
+    if (fd_.close() != 0) return detail::errno_status("write", path_, errno);
     detail::sync_folder_of(path_);
     return {};
   }

@@ -233,6 +233,13 @@ TEST(Gpt2Tokenizer, MergeErrors) {
             error(1, "a line must hold two tokens with one space between them"));
   EXPECT_EQ(with_merges("a b\nq q\n"), error(2, "the vocabulary has no token 'qq'"));
   EXPECT_EQ(with_merges("a b\na b\n"), error(2, "'a b' was given before"));
+  for (const char* none : {"", "\n", "#version: 0.2\n"}) {
+    EXPECT_EQ(with_merges(none),
+              text(files.merge_file,
+                   ": no merges\n  without them every byte would become a token\n  fix: take "
+                   "vocab.json and merges.txt from one release of the tokenizer"));
+  }
+  EXPECT_THAT(files.error({{"merge_file", "/dev/zero"}}), HasSubstr("cannot read /dev/zero\n"));
   EXPECT_THAT(files.error({{"merge_file", "/none"}}),
               HasSubstr("cannot open /none\n  the system says: No such file or directory\n"));
 }

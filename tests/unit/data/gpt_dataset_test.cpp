@@ -248,6 +248,10 @@ TEST_F(GptDatasetTest, OptionErrors) {
       "blend of several datasets is not supported yet\n  fix: give one prefix; merge datasets "
       "beforehand to train on several");
   EXPECT_EQ(
+      error({{"data_path", ""}}),
+      "data_path is empty\n  it must name a dataset\n  fix: give the common prefix of its .bin and "
+      ".idx file");
+  EXPECT_EQ(
       error({{"data_path", "/none"}}),
       "data_path = \"/none\" names no dataset\n  /none.idx does not exist\n  fix: correct the "
       "prefix, or write the dataset with `megatron-host preprocess`");

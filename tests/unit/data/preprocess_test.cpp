@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <sstream>
+
 #include "megatron/indexed_dataset.hpp"
 #include "plugins/tokenizers/byte/byte_tokenizer.hpp"
 #include "plugins/tokenizers/null/null_tokenizer.hpp"
@@ -15,6 +17,19 @@ using test::read_file;
 using test::TempFolder;
 using testing::ElementsAre;
 using testing::HasSubstr;
+
+// null without a check of its ids, as foreign tokenizers may be.
+struct UncheckedIds : Tokenizer {
+  UncheckedIds(const Host&, const Config&) {}
+  int64_t vocab_size() const override { return vocab; }
+  SpecialTokens special_tokens() const override { return {.eod = 131072}; }
+  void encode(std::string_view text, std::vector<int32_t>& ids) const override {
+    std::istringstream words{std::string(text)};
+    for (int32_t id; words >> id;) ids.push_back(id);
+  }
+  void decode(std::span<const int32_t>, std::string&) const override {}
+  int64_t vocab = 54365901;
+};
 
 class Preprocess : public testing::Test {
  protected:
@@ -54,8 +69,8 @@ class Preprocess : public testing::Test {
 
 TEST_F(Preprocess, ReproducesMegatronsFiles) {
   MGT_SHARED_FILE(folder, "/data/megatron-indexed");
-  const test::OwnedTokenizer<null::NullTokenizer> tokenizer(null::kOptions,
-                                                            {{"vocab_size", "131072"}});
+  // Its end of document was not made for its ids.
+  const test::OwnedTokenizer<UncheckedIds> tokenizer({}, {});
   options_.inputs = {folder + "/test.jsonl"};
   options_.append_eod = true;
   const auto report = preprocess(options_, tokenizer.view());
@@ -262,12 +277,48 @@ TEST_F(Preprocess, TokenizerErrorsNameTheLine) {
                              HasSubstr(text("\n  while encoding ", dir_ / "in.jsonl", ":2"))));
 }
 
-TEST_F(Preprocess, IdsBeyondTheDTypeAreAnError) {
-  const test::OwnedTokenizer<null::NullTokenizer> tokenizer(null::kOptions, {{"vocab_size", "10"}});
-  options_.inputs = {input("{\"text\":\"70000\"}\n")};
-  EXPECT_THAT(std::string(preprocess(options_, tokenizer.view()).status().message()),
-              HasSubstr("token id 70000 cannot be stored\n"));
-  EXPECT_EQ(file_count(dir_), 1u);
+TEST_F(Preprocess, IdsBeyondTheVocabularyAreAnError) {
+  UncheckedIds tokenizer{Host(nullptr), Config(nullptr)};
+  tokenizer.vocab = 101;
+  const TokenizerView view(tokenizer_table<UncheckedIds>(), &tokenizer);
+  for (const char* id : {"101", "-1"}) {
+    options_.inputs = {input(text("{\"text\":\"1 100\"}\n{\"text\":\"1 ", id, " 3\"}\n"))};
+    const Status status = preprocess(options_, view).status();
+    EXPECT_EQ(status.code(), Code::data_loss);
+    EXPECT_EQ(status.message(),
+              text(dir_ / "in.jsonl", ":2: the tokenizer made id ", id,
+                   " of the text\n  its vocabulary has the ids 0 to 100\n  fix: choose the "
+                   "tokenizer and the options that belong to this text"));
+    EXPECT_EQ(file_count(dir_), 1u);
+  }
+  options_.append_eod = true;
+  EXPECT_THAT(std::string(preprocess(options_, view).status().message()),
+              HasSubstr("the tokenizer's end-of-document id is 131072\n"));
+}
+
+// The text is at fault as bad JSON is; what is not the text's fault is not skipped with it.
+TEST_F(Preprocess, TokenizerErrorsByTheirKind) {
+  struct Refusing : UncheckedIds {
+    using UncheckedIds::UncheckedIds;
+    void encode(std::string_view, std::vector<int32_t>&) const override {
+      throw StatusError(Status::error(code, "refused", "by the test", "none"));
+    }
+    Code code = Code::unknown;
+  };
+  Refusing tokenizer{Host(nullptr), Config(nullptr)};
+  const TokenizerView view(tokenizer_table<Refusing>(), &tokenizer);
+  options_.inputs = {input("{\"text\":\"x\"}\n")};
+  for (const bool skip : {false, true}) {
+    options_.skip_bad_records = skip;
+    for (const Code code : {Code::invalid_argument, Code::out_of_range, Code::data_loss}) {
+      tokenizer.code = code;
+      const Status status = preprocess(options_, view).status();
+      EXPECT_EQ(status.code(), skip ? Code::failed_precondition : Code::data_loss);
+      EXPECT_THAT(std::string(status.message()), HasSubstr(skip ? "1 bad records" : "in.jsonl:1"));
+    }
+    tokenizer.code = Code::resource_exhausted;
+    EXPECT_EQ(preprocess(options_, view).status().code(), Code::resource_exhausted);
+  }
 }
 
 TEST_F(Preprocess, ExistingDatasetIsKept) {
@@ -276,6 +327,11 @@ TEST_F(Preprocess, ExistingDatasetIsKept) {
             text(dir_ / "out_text_document.idx",
                  " exists already\n  preprocess does not replace a dataset unasked\n  fix: choose "
                  "another output prefix, delete the dataset, or ask to overwrite"));
+  EXPECT_THAT(documents(), ElementsAre("a"));
+  std::filesystem::rename(dir_ / "out_text_document.idx", dir_ / "idx");
+  EXPECT_THAT(std::string(run("{\"text\":\"b\"}").status().message()),
+              HasSubstr("out_text_document.bin exists already\n"));
+  std::filesystem::rename(dir_ / "idx", dir_ / "out_text_document.idx");
   EXPECT_THAT(documents(), ElementsAre("a"));
   options_.overwrite = true;
   EXPECT_FALSE(run("{oops").ok());

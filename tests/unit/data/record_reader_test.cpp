@@ -89,6 +89,8 @@ TEST(RecordReader, Errors) {
            "the missing file or folder"));
   EXPECT_EQ(error(dir.path()),
             text("cannot read ", dir.path(), "\n  it is a folder\n  fix: name the files in it"));
+  EXPECT_EQ(RecordReader::open("/dev/zero", RecordKind::file).status().message(),
+            "cannot read /dev/zero\n  it is a device\n  fix: name a file or a pipe");
   EXPECT_EQ(
       error(test::write_file(dir / "f.gz", "\x1f\x8b\x08z")),
       text("cannot read ", dir / "f.gz",

@@ -54,6 +54,11 @@ TEST(Log, TextIsNeverAFormat) {
   EXPECT_EQ(written({}, [] { info("100% {} %v {0}"); }), "100% {} %v {0}\n");
 }
 
+TEST(Log, ATerminalIsNotCommanded) {
+  EXPECT_EQ(written({}, [] { error(invalid_argument("\x1b[2J", "cause")); }),
+            "error: \\x1b[2J\n  cause\n");
+}
+
 TEST(Log, StatusAndTrailingNewlines) {
   EXPECT_EQ(written({}, [] { error(invalid_argument("fact", "cause", "act")); }),
             "error: fact\n  cause\n  fix: act\n");
