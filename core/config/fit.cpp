@@ -90,6 +90,10 @@ std::optional<Misfit> check(const Value& value, const OptionSpec& option) {
   double number = 0;
   if (const auto* i = std::get_if<int64_t>(&value)) number = static_cast<double>(*i);
   if (const auto* f = std::get_if<double>(&value)) number = *f;
+  if (!std::isfinite(number)) {
+    return Misfit{"is not finite", text("'", option.key, "' takes a finite number"),
+                  "write a number; a TOML float ends at 1.8e308"};
+  }
   if ((option.min || option.max) && !in_range(number, option)) {
     return Misfit{
         "is out of range", text("'", option.key, "' must be ", range_text(option)),

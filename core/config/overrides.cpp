@@ -47,6 +47,11 @@ class Override {
         assignment_(assignment) {}
 
   void apply(Problems& problems) {
+    if (!is_toml_text(assignment_)) {
+      problems.add(origin_, "not UTF-8", "a manifest, and what replaces its values, is UTF-8 text",
+                   "check the encoding of the terminal or script that wrote it");
+      return;
+    }
     const auto equals = assignment_.find('=');
     auto parts = split(std::string_view(assignment_).substr(0, equals));
     const bool any_section = option_.section.empty();

@@ -92,10 +92,14 @@ Status bad_declaration(std::string_view owner, std::string_view key, std::string
 }  // namespace
 
 std::string range_text(const OptionSpec& option) {
+  const bool integers = element_type(option.type) == Type::integer;
+  const auto number = [&](double v) {  // 10000000000, not 1e+10
+    return integers && v > -9e18 && v < 9e18 ? text(static_cast<int64_t>(v)) : text(v);
+  };
   std::string out;
-  if (option.min) out = text(option.min_exclusive ? "above " : "at least ", *option.min);
+  if (option.min) out = text(option.min_exclusive ? "above " : "at least ", number(*option.min));
   if (option.min && option.max) out += " and ";
-  if (option.max) out += text(option.max_exclusive ? "below " : "at most ", *option.max);
+  if (option.max) out += text(option.max_exclusive ? "below " : "at most ", number(*option.max));
   return out;
 }
 

@@ -89,4 +89,8 @@ std::optional<Node> parse_value(std::string_view source, const Origin& origin) {
   }
 }
 
+bool is_toml_text(std::string_view text) {
+  return parse_value(to_toml_string(text), {}).has_value();
+}
+
 }  // namespace megatron::config

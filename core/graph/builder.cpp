@@ -4,6 +4,12 @@
 #include "graph/verifier.hpp"
 
 namespace megatron::graph {
+namespace {
+
+// So that bytes, FLOPs and sums over many tensors stay far from the end of 64 bits.
+constexpr double kMaxElements = 1LL << 48;
+
+}  // namespace
 
 ProgramBuilder::ProgramBuilder(Program program) : program_(std::move(program)) {
   for (const auto& value : program_.values) {
@@ -47,6 +53,12 @@ Status ProgramBuilder::declare(std::string_view name, const Type& type, std::str
           text(what, " '", name, "' has the size ", d.size, " on axis '", d.axis, "'"),
           text("its type is ", to_string(type)), "sizes must be positive");
     }
+  }
+  double elements = 1;
+  for (const auto& d : type.dims) elements *= static_cast<double>(d.size);
+  if (elements > kMaxElements) {
+    return invalid_argument(text(what, " '", name, "' is larger than any machine"),
+                            text("its type is ", to_string(type)), "lower the sizes above");
   }
   return {};
 }

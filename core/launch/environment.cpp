@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cstdlib>
+#include <limits>
 
 #include "megatron/philox.hpp"
 
@@ -31,6 +32,12 @@ class Reader {
       fail(text("environment variable ", name, " is '", *value, "', not a number"));
     }
     return out;
+  }
+  uint16_t port(std::string_view name) {
+    const uint32_t out = number(name);
+    if (out > std::numeric_limits<uint16_t>::max())
+      fail(text("environment variable ", name, " is ", out, ", and a port is at most 65535"));
+    return static_cast<uint16_t>(out);
   }
   void fail(std::string_view fact) {
     if (status_.ok()) {
@@ -85,8 +92,7 @@ uint32_t tasks_on_node(std::string_view list, uint32_t node) {
 // MASTER_ADDR and MASTER_PORT win over what a scheduler lets us derive.
 void set_store(Reader& env, RankInfo& info, std::string_view host, std::string_view job) {
   info.store_host = env.text_of("MASTER_ADDR", host);
-  info.store_port =
-      env.has("MASTER_PORT") ? static_cast<uint16_t>(env.number("MASTER_PORT")) : port_of(job);
+  info.store_port = env.has("MASTER_PORT") ? env.port("MASTER_PORT") : port_of(job);
   info.token = env.text_of("MEGATRON_TOKEN", job);
 }
 

@@ -29,6 +29,9 @@ Result<LrSchedule> lr_schedule(const config::Section& o, int64_t global_batch,
   if (s.min > s.max)
     return invalid_argument(o.describe("min_lr"), text("it exceeds lr = ", s.max),
                             "lower min_lr or raise lr");
+  if (s.init > s.max)
+    return invalid_argument(o.describe("lr_warmup_init"), text("it exceeds lr = ", s.max),
+                            "lower lr_warmup_init or raise lr");
   if (s.warmup_samples >= s.decay_samples && s.warmup_samples > 0) {
     return invalid_argument(
         o.describe(fraction > 0 ? "lr_warmup_fraction" : "lr_warmup_iters"),
@@ -38,6 +41,12 @@ Result<LrSchedule> lr_schedule(const config::Section& o, int64_t global_batch,
   if (s.style == LrDecayStyle::wsd && s.wsd_decay_samples == 0) {
     return invalid_argument(o.describe("lr_decay_style"), "WSD needs the length of its last phase",
                             "set optimizer.lr_wsd_decay_iters");
+  }
+  if (s.style == LrDecayStyle::wsd && s.wsd_decay_samples > s.decay_samples) {
+    return invalid_argument(o.describe("lr_wsd_decay_iters"),
+                            text("the last phase takes ", s.wsd_decay_samples,
+                                 " samples, the whole decay ", s.decay_samples),
+                            "shorten the last phase");
   }
   return s;
 }

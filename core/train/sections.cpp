@@ -11,23 +11,31 @@ using config::SectionSchema;
 
 namespace {
 
+// No run comes near them, and their product is a number of samples.
+constexpr double kMaxIterations = 1e10;
+constexpr double kMaxBatch = 1e8;
+
 Schema train_keys() {
   return Schema::of({
       option("train_iters", MGT_OPTION_INT, "", "iterations (optimizer steps)")
           .required()
-          .at_least(1),
+          .at_least(1)
+          .at_most(kMaxIterations),
       option("micro_batch_size", MGT_OPTION_INT, "1", "sequences that one rank computes at a time")
-          .at_least(1),
+          .at_least(1)
+          .at_most(kMaxBatch),
       option("global_batch_size", MGT_OPTION_INT, "0",
              "sequences of an iteration; 0 = micro_batch_size")
-          .at_least(0),
+          .at_least(0)
+          .at_most(kMaxBatch),
       option("seed", MGT_OPTION_INT, "1234", "of weights, dropout and data order").at_least(0),
       option("log_interval", MGT_OPTION_INT, "100", "iterations between console lines").at_least(1),
       option("eval_interval", MGT_OPTION_INT, "1000",
              "iterations between evaluations; 0 = at the end only")
           .at_least(0),
       option("eval_iters", MGT_OPTION_INT, "100", "global batches of an evaluation; 0 = none")
-          .at_least(0),
+          .at_least(0)
+          .at_most(kMaxIterations),
       option("output_dir", MGT_OPTION_PATH, "",
              "folder of the run's files; default: runs/<manifest's name>"),
       option("num_threads", MGT_OPTION_INT, "0", "compute threads; 0 = one a CPU")
@@ -44,15 +52,19 @@ Schema optimizer_keys() {
       option("lr_decay_style", MGT_OPTION_STRING, "\"linear\"", "shape of the decay")
           .one_of(kLrDecayStyles),
       option("lr_decay_iters", MGT_OPTION_INT, "0", "iterations until min_lr; 0 = train_iters")
-          .at_least(0),
-      option("lr_warmup_iters", MGT_OPTION_INT, "0", "iterations of linear warm-up").at_least(0),
+          .at_least(0)
+          .at_most(kMaxIterations),
+      option("lr_warmup_iters", MGT_OPTION_INT, "0", "iterations of linear warm-up")
+          .at_least(0)
+          .at_most(kMaxIterations),
       option("lr_warmup_fraction", MGT_OPTION_FLOAT, "0.0", "warm-up as a part of lr_decay_iters")
           .at_least(0)
           .at_most(1),
       option("lr_warmup_init", MGT_OPTION_FLOAT, "0.0", "learning rate at the start of the warm-up")
           .at_least(0),
       option("lr_wsd_decay_iters", MGT_OPTION_INT, "0", "iterations of the last phase of WSD")
-          .at_least(0),
+          .at_least(0)
+          .at_most(kMaxIterations),
       option("lr_wsd_decay_style", MGT_OPTION_STRING, "\"exponential\"",
              "shape of the last phase of WSD")
           .one_of(kWsdDecayStyles),

@@ -61,12 +61,12 @@ const Slip kSlips[] = {
     {"MissingKey", "train_iters = 20\n", "",
      R"(error: tiny.toml:1:1: key 'train_iters' is missing in [train]
   [train] requires it: iterations (optimizer steps)
-  fix: add train_iters = <an integer at least 1>
+  fix: add train_iters = <an integer at least 1 and at most 10000000000>
 )"},
     {"MissingKeyOfAPlugin", "seq_length = 16\n", "",
      R"(error: tiny.toml:11:1: key 'seq_length' is missing in [model]
   plugin 'gpt' of [model] requires it: tokens of a training sequence
-  fix: add seq_length = <an integer at least 1>
+  fix: add seq_length = <an integer at least 1 and at most 1073741824>
 )"},
     {"UnknownSection", "[data]", "[dta]",
      R"(error: tiny.toml: section [data] is missing

@@ -165,6 +165,41 @@ TEST(Check, TellsTheMemoryThatTheRunPlans) {
   EXPECT_TRUE(collectives.contains("tensor all_reduce")) << o;
 }
 
+// Numbers that no machine could serve, and such that would wrap around, are refused by name.
+TEST(Limits, OfRunAndCheck) {
+  const struct {
+    std::vector<std::string> arguments;
+    const char* says;
+  } cases[] = {
+      {{"--set", "train.micro_batch_size=4611686018427387904"}, "'micro_batch_size' must be"},
+      {{"--set", "train.global_batch_size=9223372036854775806"}, "'global_batch_size' must be"},
+      {{"--set", "train.train_iters=9223372036854775807"}, "'train_iters' must be"},
+      {{"--set", "optimizer.lr_warmup_iters=4611686018427387905"}, "'lr_warmup_iters' must be"},
+      {{"--set", "optimizer.lr_decay_iters=4611686018427387904"}, "'lr_decay_iters' must be"},
+      {{"--set", "model.ffn_hidden_size=9223372036854775807"}, "'ffn_hidden_size' must be"},
+      {{"--set", "model.hidden_size=1000000000"}, "is larger than any machine"},
+      {{"--set", "parallel.tensor.size=4294967297"}, "'size' must be"},
+      {{"--set", "parallel.tensor.size=1048576", "--set", "parallel.pipeline.size=1048576"},
+       "the layout needs more than 2147483648 ranks"},
+      {{"--set", "optimizer.lr=inf"}, "'lr' takes a finite number"},
+      {{"--set", "model.init_method_std=nan"}, "'init_method_std' takes a finite number"},
+      {{"--set", "optimizer.lr_warmup_init=5.0"}, "it exceeds lr = "},
+      {{"--set", "optimizer.lr_decay_style=WSD", "--set", "optimizer.lr_wsd_decay_iters=100"},
+       "the last phase takes"},
+      {{"--set", "train.output_dir=v5\xff"}, "not UTF-8"},
+  };
+  const Experiment e = experiment("");
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.says);
+    const Outcome run = e.train(c.arguments);
+    EXPECT_EQ(run.exit_code, 2) << run;
+    EXPECT_THAT(run.err, HasSubstr(c.says));
+    const Outcome checked = check(e, c.arguments);
+    EXPECT_EQ(checked.exit_code, 2) << checked;
+    EXPECT_EQ(checked.err, run.err);
+  }
+}
+
 // A signal to the launcher reaches every rank, SIGHUP too, which libraries of comm plugins like to
 // take.
 TEST(RanksStop, TogetherAndSave) {

@@ -36,7 +36,10 @@ class ContextParallel final : public Parallel {
 
 constexpr mgt_str kMethods[] = {{"ring", 4}, {"all_gather", 10}, {"all_to_all", 10}};
 constexpr Option kOptions[] = {
-    option("size", MGT_OPTION_INT, "", "ranks that share each sequence").required().at_least(1),
+    option("size", MGT_OPTION_INT, "", "ranks that share each sequence")
+        .required()
+        .at_least(1)
+        .at_most(kMaxMeshAxisSize),
     option("method", MGT_OPTION_STRING, "\"ring\"",
            "how attention reaches keys and values of other ranks")
         .one_of(kMethods),

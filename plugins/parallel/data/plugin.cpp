@@ -28,7 +28,8 @@ class DataParallel final : public Parallel {
 constexpr Option kOptions[] = {
     option("size", MGT_OPTION_INT, "0",
            "ranks with micro-batches of their own; 0 = what the other axes leave of the world")
-        .at_least(0),
+        .at_least(0)
+        .at_most(kMaxMeshAxisSize),
     option("zero_stage", MGT_OPTION_INT, "0",
            "what is cut over the ranks: 1 optimizer states, 2 gradients too, 3 weights too")
         .at_least(0)

@@ -40,12 +40,16 @@ class PipelineParallel final : public Parallel {
 constexpr mgt_str kSchedules[] = {
     {"1f1b", 4}, {"gpipe", 5}, {"interleaved", 11}, {"zero_bubble", 11}};
 constexpr Option kOptions[] = {
-    option("size", MGT_OPTION_INT, "", "ranks that hold consecutive layers").required().at_least(1),
+    option("size", MGT_OPTION_INT, "", "ranks that hold consecutive layers")
+        .required()
+        .at_least(1)
+        .at_most(kMaxMeshAxisSize),
     option("schedule", MGT_OPTION_STRING, "\"1f1b\"", "order of forward and backward passes")
         .one_of(kSchedules),
     option("virtual_stages", MGT_OPTION_INT, "1",
            "chunks of layers on each rank; more than 1 needs schedule interleaved")
-        .at_least(1),
+        .at_least(1)
+        .at_most(kMaxMeshAxisSize),
     option("num_layers_in_first_pipeline_stage", MGT_OPTION_INT, "0", "0 = dealt evenly")
         .at_least(0),
     option("num_layers_in_last_pipeline_stage", MGT_OPTION_INT, "0", "0 = dealt evenly")

@@ -30,7 +30,10 @@ class TensorParallel final : public Parallel {
 };
 
 constexpr Option kOptions[] = {
-    option("size", MGT_OPTION_INT, "", "ranks that share each layer").required().at_least(1),
+    option("size", MGT_OPTION_INT, "", "ranks that share each layer")
+        .required()
+        .at_least(1)
+        .at_most(kMaxMeshAxisSize),
     option("sequence_parallel", MGT_OPTION_BOOL, "false",
            "cut what lies between the layers' products along the sequence"),
 };

@@ -12,6 +12,9 @@ namespace megatron {
 
 MGT_KIND_OF(mgt_parallel, MGT_KIND_PARALLEL);
 
+// Largest size of a mesh axis that an option may ask for: at_most(kMaxMeshAxisSize).
+inline constexpr double kMaxMeshAxisSize = 1 << 20;
+
 // What a parallel plugin adds to a run's layout; see abi/parallel.h. Throws StatusError.
 class LayoutBuilder {
  public:
