@@ -84,13 +84,23 @@ NodeId Program::add_node(Node node, std::span<const Type> output_types) {
   return id;
 }
 
+namespace {
+
+bool has_name(const Value& value) {
+  return value.kind != ValueKind::result && value.kind != ValueKind::constant;
+}
+
+}  // namespace
+
 ValueId Program::find(std::string_view wanted) const {
-  for (ValueId id = 0; id < values.size(); ++id) {
-    const auto kind = values[id].kind;
-    if (values[id].name == wanted && kind != ValueKind::result && kind != ValueKind::constant)
-      return id;
-  }
+  for (ValueId id = 0; id < values.size(); ++id)
+    if (has_name(values[id]) && values[id].name == wanted) return id;
   return kNone;
+}
+
+NameIndex::NameIndex(const Program& program) {
+  for (ValueId id = 0; id < program.values.size(); ++id)
+    if (has_name(program.values[id])) ids_.emplace(program.values[id].name, id);
 }
 
 }  // namespace megatron::graph

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <variant>
 #include <vector>
 
@@ -132,8 +133,22 @@ struct Program {
   bool yields_scalar(const Node& node) const {
     return !node.outputs.empty() && type(node.outputs[0]).is_scalar();
   }
-  // Kind parameter, state, input or scalar, by name; kNone when there is none.
+  // Kind parameter, state, input or scalar, by name; kNone when there is none. Looks at every
+  // value: for many names, a NameIndex.
   ValueId find(std::string_view name) const;
+};
+
+// Program::find for many names; the program must outlive it unchanged.
+class NameIndex {
+ public:
+  explicit NameIndex(const Program& program);
+  ValueId find(std::string_view name) const {
+    const auto it = ids_.find(name);
+    return it == ids_.end() ? kNone : it->second;
+  }
+
+ private:
+  std::unordered_map<std::string_view, ValueId> ids_;
 };
 
 }  // namespace megatron::graph

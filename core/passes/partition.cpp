@@ -25,7 +25,13 @@ class Partitioner {
         rules_(logical, layout_),
         builder_(logical.name),
         moves_(layout_, request.coordinates, builder_),
-        placed_(logical.values.size()) {}
+        parameters_(logical.values.size(), nullptr),
+        read_(logical.values.size(), false),
+        placed_(logical.values.size()) {
+    for (const Node& node : logical.nodes)
+      for (const ValueId v : node.inputs) read_[v] = true;
+    for (const Parameter& p : logical.parameters) parameters_[p.value] = &p;
+  }
 
   Result<Partitioned> run() {
     MGT_RETURN_IF_ERROR(declare());
@@ -64,7 +70,8 @@ class Partitioner {
           placed_[v] = {builder_.constant(value.constant), value.type, whole()};
           break;
         case ValueKind::parameter:
-          MGT_RETURN_IF_ERROR(declare_parameter(v));
+          MGT_CHECK(parameters_[v] != nullptr, value.name);
+          MGT_RETURN_IF_ERROR(declare_parameter(*parameters_[v]));
           break;
         case ValueKind::state:
           MGT_RETURN_IF_ERROR(declare_state(v));
@@ -80,35 +87,26 @@ class Partitioner {
     return {};
   }
 
-  Status declare_parameter(ValueId v) {
-    const auto it = std::find_if(in_.parameters.begin(), in_.parameters.end(),
-                                 [&](const Parameter& p) { return p.value == v; });
-    MGT_CHECK(it != in_.parameters.end());
-    const Value& value = in_.values[v];
+  Status declare_parameter(const Parameter& parameter) {
+    const Value& value = in_.values[parameter.value];
     const Placement placement = parameter_placement(layout_, value.type);
     const Local local = localize(layout_, request_.coordinates, value.type, placement);
-    MGT_ASSIGN_OR_RETURN(const ValueId id,
-                         builder_.parameter(value.name, local.type, it->init, it->trainable));
-    return remember(v, id, placement, value.name);
+    MGT_ASSIGN_OR_RETURN(const ValueId id, builder_.parameter(value.name, local.type,
+                                                              parameter.init, parameter.trainable));
+    return remember(parameter.value, id, placement, value.name);
   }
 
   Status declare_state(ValueId v) {
     const Value& value = in_.values[v];
     const auto known = request_.states.find(value.name);
-    if (known == request_.states.end() && writes_first(v)) return {};  // as its writer makes it
+    // A gradient accumulator, which no node of this program reads, is as its writer makes it.
+    if (known == request_.states.end() && !read_[v]) return {};
     const Placement placement = known != request_.states.end()
                                     ? known->second
                                     : optimizer_state_placement(layout_, value.type);
     const Local local = localize(layout_, request_.coordinates, value.type, placement);
     MGT_ASSIGN_OR_RETURN(const ValueId id, builder_.state(value.name, local.type));
     return remember(v, id, placement, value.name);
-  }
-
-  // A gradient accumulator: no node of this program reads it.
-  bool writes_first(ValueId state) const {
-    return std::none_of(in_.nodes.begin(), in_.nodes.end(), [&](const Node& n) {
-      return std::find(n.inputs.begin(), n.inputs.end(), state) != n.inputs.end();
-    });
   }
 
   Status remember(ValueId logical, ValueId id, const Placement& placement,
@@ -307,6 +305,8 @@ class Partitioner {
   PlacementRules rules_;
   ProgramBuilder builder_;
   Redistributor moves_;
+  std::vector<const Parameter*> parameters_;                 // of each logical value, or null
+  std::vector<bool> read_;                                   // of each: some node reads it
   std::vector<Placed> placed_;                               // of each logical value
   std::map<std::pair<ValueId, Placement>, ValueId> inputs_;  // id + 1
   Partitioned out_;

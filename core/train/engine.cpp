@@ -95,12 +95,10 @@ Status Engine::compile() {
   MGT_ASSIGN_OR_RETURN(logits_, compile(programs_.logits));
   for (const auto& term : programs_.losses)
     seed_scalars_.push_back(text(passes::kGradSeedPrefix, term.name));
-  const auto& order = programs_.all_parameters;
-  for (const auto& norm : programs_.norms) {
-    const auto it = std::find_if(order.begin(), order.end(),
-                                 [&](const NamedType& p) { return p.name == norm.parameter; });
-    norm_index_.push_back(static_cast<size_t>(it - order.begin()));
-  }
+  std::map<std::string_view, size_t> order;
+  for (const auto& parameter : programs_.all_parameters)
+    order.emplace(parameter.name, order.size());
+  for (const auto& norm : programs_.norms) norm_index_.push_back(order.at(norm.parameter));
   return {};
 }
 

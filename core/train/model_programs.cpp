@@ -227,7 +227,7 @@ Result<Program> build_logits(const ModelView& model, int64_t seq_length) {
   return p;
 }
 
-std::vector<std::string> gradient_states(const Program& train, std::string_view parameter) {
+std::vector<std::string> gradient_states(const NameIndex& train, std::string_view parameter) {
   const std::string single = text(passes::kGradientPrefix, parameter);
   if (train.find(single) != kNone) return {single};
   std::vector<std::string> names;
@@ -238,11 +238,12 @@ std::vector<std::string> gradient_states(const Program& train, std::string_view 
 
 Result<Program> build_reduce(const Program& train, const std::set<std::string>& parameters) {
   ProgramBuilder b("reduce");
+  const NameIndex names(train);
   b.set_phase(Phase::update);
   MGT_RETURN_IF_ERROR(for_each_trainable(
       train, parameters, [&](const std::string& name, const Type& type) -> Status {
         ValueId sum = kNone;
-        for (const auto& use : gradient_states(train, name)) {
+        for (const auto& use : gradient_states(names, name)) {
           MGT_ASSIGN_OR_RETURN(const ValueId g, b.state(use, type));
           sum = sum == kNone ? g : b.op1("add", {sum, g});
         }

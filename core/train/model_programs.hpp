@@ -45,7 +45,7 @@ inline constexpr std::string_view kPositionsField = "position_ids";
 Result<graph::Program> build_logits(const ModelView& model, int64_t seq_length);
 
 // Names of the gradient states of a parameter, in the order of use.
-std::vector<std::string> gradient_states(const graph::Program& train, std::string_view parameter);
+std::vector<std::string> gradient_states(const graph::NameIndex& train, std::string_view parameter);
 
 // For each of `parameters` that is trainable: the gradients of its uses added up in their order, as
 // "reduced.<parameter>", and the squared norm.

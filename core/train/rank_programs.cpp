@@ -147,7 +147,8 @@ class Builder {
         term.adds.push_back(place.is(Place::Kind::partial));
       out_.norms.push_back(std::move(term));
     }
-    for (const auto& parameter : held) place_reduced(train, parameter);
+    const NameIndex names(train);
+    for (const auto& parameter : held) place_reduced(train, names, parameter);
     return {};
   }
 
@@ -158,13 +159,13 @@ class Builder {
   }
 
   // A reduced gradient takes the memory of its parameter's first use on this rank, where it fits.
-  void place_reduced(const Program& train, const std::string& parameter) {
+  void place_reduced(const Program& train, const NameIndex& names, const std::string& parameter) {
     const std::string name = text(kReducedPrefix, parameter);
     const auto placement = placements_.find(name);
     if (placement == placements_.end()) return;  // a frozen parameter
     PersistentTensor tensor =
-        make_tensor(name, train.values[train.find(parameter)].type, placement->second);
-    const auto uses = gradient_states(train, parameter);
+        make_tensor(name, train.type(names.find(parameter)), placement->second);
+    const auto uses = gradient_states(names, parameter);
     const auto fits =
         std::find_if(out_.gradients.begin(), out_.gradients.end(), [&](const PersistentTensor& g) {
           return std::find(uses.begin(), uses.end(), g.name) != uses.end() &&
@@ -176,15 +177,17 @@ class Builder {
 
   Status build_optimizer(const Program& train) {
     MGT_ASSIGN_OR_RETURN(const auto states, optimizer_states(train, request_.optimizer));
+    const NameIndex names(train);
     for (const auto& s : states)
-      out_.all_optimizer_states.push_back({s.name, train.type(train.find(s.parameter))});
+      out_.all_optimizer_states.push_back({s.name, train.type(names.find(s.parameter))});
     MGT_ASSIGN_OR_RETURN(const UpdateProgram update,
                          build_update(train, request_.optimizer, held_parameters()));
     MGT_ASSIGN_OR_RETURN(out_.update, localize(update.program, true));
     MGT_RETURN_IF_ERROR(passes::run_passes(out_.update, passes::optimisation_passes()));
+    const NameIndex update_names(update.program);
     for (const auto& s : update.states) {
-      PersistentTensor tensor = make_tensor(
-          s.name, update.program.values[update.program.find(s.name)].type, placements_.at(s.name));
+      PersistentTensor tensor = make_tensor(s.name, update.program.type(update_names.find(s.name)),
+                                            placements_.at(s.name));
       tensor.init = {MGT_INIT_CONSTANT, s.initial, 0};
       tensor.owned = owns(tensor.placement, s.parameter);
       out_.optimizer_states.push_back(std::move(tensor));
@@ -260,23 +263,19 @@ class Builder {
 
   // Lists the parameters and gradients of a local program that are not known yet.
   void list_tensors(const Program& local, const Program& logical) {
-    const auto known = [](const std::vector<PersistentTensor>& list, const std::string& name) {
-      return std::any_of(list.begin(), list.end(),
-                         [&](const PersistentTensor& t) { return t.name == name; });
+    const NameIndex names(logical);
+    const auto tensor = [&](const std::string& name) {
+      return make_tensor(name, logical.type(names.find(name)), placements_.at(name));
     };
     for (const auto& p : local.parameters) {
       const std::string& name = local.values[p.value].name;
-      if (known(out_.parameters, name)) continue;
-      PersistentTensor tensor =
-          make_tensor(name, logical.values[logical.find(name)].type, placements_.at(name));
-      tensor.init = p.init;
-      out_.parameters.push_back(std::move(tensor));
+      if (!listed_.insert(name).second) continue;
+      out_.parameters.push_back(tensor(name));
+      out_.parameters.back().init = p.init;
     }
     for (const ValueId v : local.states) {
       const std::string& name = local.values[v].name;
-      if (known(out_.gradients, name)) continue;
-      out_.gradients.push_back(
-          make_tensor(name, logical.values[logical.find(name)].type, placements_.at(name)));
+      if (listed_.insert(name).second) out_.gradients.push_back(tensor(name));
     }
   }
 
@@ -311,6 +310,7 @@ class Builder {
   int64_t stage_rank_ = 0;
   std::map<std::string, Placement, std::less<>> placements_;
   std::set<std::string, std::less<>> fields_;
+  std::set<std::string, std::less<>> listed_;        // parameters and gradients
   std::set<std::string, std::less<>> held_earlier_;  // parameters that an earlier stage holds too
   RankPrograms out_;
 };

@@ -8,6 +8,7 @@
 
 #include "base/file.hpp"
 #include "checkpoint/checkpoint.hpp"
+#include "config/changes.hpp"
 #include "log/log.hpp"
 #include "train/generate.hpp"
 #include "train/run_folder.hpp"
@@ -28,6 +29,30 @@ int64_t peak_rss_bytes() {
   struct rusage usage {};
   getrusage(RUSAGE_SELF, &usage);
   return usage.ru_maxrss * 1024;
+}
+
+}  // namespace
+
+namespace {
+
+// Keys that say what is trained, how and on what; others may change from one start to the next.
+bool shapes_the_curve(const std::string& section, const std::string& key) {
+  if (section == "train") return key == "seed" || key == "global_batch_size";
+  if (section == "data") return key != "cache_dir";
+  return section == "model" || section == "tokenizer" || section == "optimizer";
+}
+
+// A resumed run may change what it trains; that must not go unseen.
+Status warn_of_changes(const Experiment& experiment, const checkpoint::Checkpoint& checkpoint) {
+  MGT_ASSIGN_OR_RETURN(const auto before,
+                       config::Manifest::load(checkpoint.folder() + "/config.toml"));
+  const auto changed = config::changes(before, experiment.config(), shapes_the_curve);
+  if (changed.empty()) return {};
+  std::string message =
+      text("the run goes on with other settings than ", checkpoint.folder(), " was written with:");
+  for (const auto& change : changed) message += text("\n  ", change);
+  warn(message);
+  return {};
 }
 
 }  // namespace
@@ -139,6 +164,7 @@ Result<LoopResult> run_experiment(Experiment& experiment, PoolServices& services
       return LoopResult{state, false, {}};
     }
     MGT_RETURN_IF_ERROR(transfer.load(checkpoint, true));
+    if (leads) MGT_RETURN_IF_ERROR(warn_of_changes(experiment, checkpoint));
     inform(text("resuming from ", checkpoint.folder()));
   } else if (checkpoint_section.has("load") &&
              !checkpoint_section.get<std::string>("load").empty()) {

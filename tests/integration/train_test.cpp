@@ -348,6 +348,18 @@ TEST(Train, DoesNotTouchARunUnlessAsked) {
   EXPECT_EQ(experiment.train({"--overwrite", "--resume"}).exit_code, 2);
 }
 
+TEST(Train, SaysWhatAResumedRunTrainsOtherwise) {
+  const Experiment experiment;
+  ASSERT_EQ(experiment.train(until(5)).exit_code, 0);
+  const Outcome o =
+      experiment.train(until(10, {"--resume", "--set", "train.seed=99", "--set",
+                                  "model.layernorm_epsilon=1", "--set", "train.log_interval=2"}));
+  EXPECT_EQ(o.exit_code, 0) << o;
+  EXPECT_THAT(o.err, HasSubstr("was written with:\n  train.seed = 99, was 1234\n"
+                               "  model.layernorm_epsilon = 1.0, was 1e-05\n"));
+  EXPECT_THAT(o.err, testing::Not(HasSubstr("log_interval")));
+}
+
 // What is wrong with the new run must not cost the old one.
 TEST(Train, OverwriteLosesNothingToARunThatCannotBegin) {
   const Experiment experiment;

@@ -1,0 +1,19 @@
+// What has changed between a configuration that was printed before and one of now.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "config/manifest.hpp"
+#include "config/resolve.hpp"
+
+namespace megatron::config {
+
+// "model.hidden_size = 64, was 32", in the order of `now`, of the keys that `matters` names. Keys
+// and sections that one of them lacks are passed over, and so are [[sections]].
+std::vector<std::string> changes(
+    const Manifest& before, const Resolved& now,
+    const std::function<bool(const std::string& section, const std::string& key)>& matters);
+
+}  // namespace megatron::config
