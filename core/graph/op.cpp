@@ -46,8 +46,9 @@ std::string_view attr_kind_name(AttrKind kind) {
 
 Status check_attrs(const OpDef& op, Attrs& attrs) {
   for (auto& [name, value] : attrs) {
-    const auto spec = std::find_if(op.attrs.begin(), op.attrs.end(),
-                                   [&](const AttrSpec& s) { return s.name == name; });
+    const auto spec = std::find_if(
+        op.attrs.begin(), op.attrs.end(),
+        [wanted = std::string_view(name)](const AttrSpec& s) { return s.name == wanted; });
     if (spec == op.attrs.end()) {
       std::string known;
       for (const auto& s : op.attrs) known += text(known.empty() ? "" : ", ", s.name);
