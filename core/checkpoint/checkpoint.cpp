@@ -22,6 +22,7 @@ using Json = nlohmann::ordered_json;
 constexpr int kFormat = 1;
 constexpr std::string_view kTracker = "latest_checkpointed_iteration.txt";
 constexpr std::string_view kPrefix = "iter_";
+constexpr std::string_view kManifest = "manifest.json";
 constexpr const char* kOwnHash = "manifest_xxh3_128";
 constexpr std::string_view kFiles[] = {"model.safetensors", "optimizer.safetensors", "config.toml"};
 
@@ -35,6 +36,17 @@ Status system_error(std::string_view what, const std::string& path, const std::e
   return errno_status(what, path, error.value());
 }
 
+// Of the last part of a path; none when it is no checkpoint's name.
+std::optional<int64_t> iteration_of(const fs::path& folder) {
+  const std::string name = folder.filename().string();
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  int64_t iteration = 0;
+  const char* end = name.data() + name.size();
+  const auto parsed = std::from_chars(name.data() + kPrefix.size(), end, iteration);
+  if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
+  return iteration;
+}
+
 // Iterations of the folders below `directory`, newest first; none when it does not exist.
 Result<std::vector<int64_t>> iterations(const std::string& directory) {
   std::vector<int64_t> out;
@@ -42,12 +54,7 @@ Result<std::vector<int64_t>> iterations(const std::string& directory) {
   fs::directory_iterator entry(directory, error);
   if (error == std::errc::no_such_file_or_directory) return out;
   for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
-    if (!name.starts_with(kPrefix)) continue;
-    int64_t iteration = 0;
-    const char* end = name.data() + name.size();
-    const auto parsed = std::from_chars(name.data() + kPrefix.size(), end, iteration);
-    if (parsed.ec == std::errc() && parsed.ptr == end) out.push_back(iteration);
+    if (const auto iteration = iteration_of(entry->path())) out.push_back(*iteration);
   }
   if (error) return system_error("read", directory, error);
   std::sort(out.rbegin(), out.rend());
@@ -195,7 +202,7 @@ Result<std::string> CheckpointWriter::commit(const std::string& config, int64_t 
                    {"evaluation_due", progress_.evaluation_due},
                    {"files", files}};
   manifest[kOwnHash] = own_hash(manifest);
-  MGT_RETURN_IF_ERROR(write_file(staging_ + "/manifest.json", manifest.dump(2) + "\n"));
+  MGT_RETURN_IF_ERROR(write_file(text(staging_, "/", kManifest), manifest.dump(2) + "\n"));
   MGT_RETURN_IF_ERROR(sync_folder(staging_));
   MGT_RETURN_IF_ERROR(move_into_place(staging_, folder_, warn));
   MGT_RETURN_IF_ERROR(sync_folder(directory_));
@@ -203,6 +210,8 @@ Result<std::string> CheckpointWriter::commit(const std::string& config, int64_t 
   if (const Status status = remove_older(keep, warn); !status.ok()) warn(status.message());
   return folder_;
 }
+
+Status CheckpointWriter::discard() const { return remove_folder(staging_); }
 
 // Newer ones are damaged leftovers that this run fell back from; they do not count.
 Status CheckpointWriter::remove_older(int64_t keep, const Warn& warn) const {
@@ -217,10 +226,21 @@ Status CheckpointWriter::remove_older(int64_t keep, const Warn& warn) const {
   return {};
 }
 
+Result<bool> Checkpoint::is_one(const std::string& folder) {
+  for (const std::string_view file : {kManifest, kFiles[0], kFiles[1]}) {
+    const std::string path = text(folder, "/", file);
+    std::error_code error;
+    const bool found = fs::exists(path, error);
+    if (error) return system_error("inspect", path, error);
+    if (found) return true;
+  }
+  return false;
+}
+
 Result<Checkpoint> Checkpoint::open(const std::string& folder) {
   Checkpoint out;
   out.folder_ = folder;
-  const auto manifest_text = read_file(folder + "/manifest.json");
+  const auto manifest_text = read_file(text(folder, "/", kManifest));
   if (!manifest_text.ok()) return unsound(folder, manifest_text.status().diagnosis());
   const Json manifest = Json::parse(*manifest_text, nullptr, false);
   try {
@@ -236,6 +256,13 @@ Result<Checkpoint> Checkpoint::open(const std::string& folder) {
                      manifest.value("evaluation_due", false)};
     if (manifest.at(kOwnHash).get<std::string>() != own_hash(manifest))
       return unsound(folder, "manifest.json does not match its own checksum");
+    const auto named = iteration_of(absolute_path(folder));
+    if (named && *named != out.progress_.iteration) {
+      return Status::error(
+          Code::data_loss, text("checkpoint '", folder, "' has the name of another iteration"),
+          text("its manifest.json is of iteration ", out.progress_.iteration),
+          text("name it ", folder_name(out.progress_.iteration), ", or remove it"));
+    }
     const Json& files = manifest.at("files");
     for (const std::string_view file : kFiles) {
       const Json& record = files.at(std::string(file));

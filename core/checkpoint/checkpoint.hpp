@@ -59,6 +59,8 @@ class CheckpointWriter {
   Status sync();
   // Returns the folder. `keep` > 0: older checkpoints beyond that many are removed afterwards.
   Result<std::string> commit(const std::string& config, int64_t keep, const Warn& warn);
+  // Removes what was begun and cannot be committed.
+  Status discard() const;
 
  private:
   Status remove_older(int64_t keep, const Warn& warn) const;
@@ -89,7 +91,10 @@ class TensorReader {
 // A complete, verified checkpoint.
 class Checkpoint {
  public:
-  // Checks the manifest and every file's size and checksum.
+  // Whether the folder holds files of one, sound or not.
+  static Result<bool> is_one(const std::string& folder);
+  // Checks the manifest and every file's size and checksum. A folder iter_NNNNNNN must hold that
+  // iteration.
   static Result<Checkpoint> open(const std::string& folder);
   // The newest sound one below `directory`; each damaged newer one is reported to `warn`. NOT_FOUND
   // when there is none.

@@ -104,6 +104,47 @@ TEST(CheckpointTest, WithoutACommitThereIsNone) {
   EXPECT_FALSE(newest(folder.path()).ok());
 }
 
+TEST(CheckpointTest, WhatIsDiscardedLeavesNothing) {
+  const Folder folder;
+  CheckpointWriter writer(folder.path(), {3, 24}, contents());
+  ASSERT_TRUE(writer.begin().ok());
+  EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"iter_0000003.incomplete"});
+  EXPECT_TRUE(writer.discard().ok());
+  EXPECT_TRUE(names_in(folder.path()).empty());
+}
+
+TEST(CheckpointTest, TheNameOfAnotherIterationIsRefused) {
+  const Folder folder;
+  for (const int64_t iteration : {3, 4}) {
+    ASSERT_TRUE(save_marked(folder.path(), iteration, static_cast<float>(iteration)).ok());
+  }
+  const std::string path = folder / "iter_0000009";
+  fs::rename(folder / "iter_0000004", path);
+  const std::string message = text("checkpoint '", path,
+                                   "' has the name of another iteration\n"
+                                   "  its manifest.json is of iteration 4\n"
+                                   "  fix: name it iter_0000004, or remove it");
+  std::vector<std::string> warnings;
+  const auto checkpoint = newest(folder.path(), &warnings);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+  EXPECT_EQ(checkpoint->progress().iteration, 3);
+  EXPECT_EQ(warnings, std::vector<std::string>{message});
+  EXPECT_EQ(Checkpoint::open(path + "/").status().code(), Code::data_loss) << "also with a slash";
+  fs::rename(path, folder / "best");  // a name that says no iteration
+  EXPECT_TRUE(Checkpoint::open(folder / "best").ok());
+}
+
+TEST(CheckpointTest, IsOneWithAnyOfItsFiles) {
+  const Folder folder;
+  ASSERT_TRUE(save_marked(folder.path(), 1, 1.0F).ok());
+  const std::string path = folder / "iter_0000001";
+  EXPECT_TRUE(*Checkpoint::is_one(path));
+  fs::remove(path + "/manifest.json");
+  EXPECT_TRUE(*Checkpoint::is_one(path));
+  EXPECT_FALSE(*Checkpoint::is_one(folder.path()));
+  EXPECT_FALSE(*Checkpoint::is_one(folder / "nowhere"));
+}
+
 TEST(CheckpointTest, WhatDoesNotFitNamesTensorAndShapes) {
   const Folder folder;
   ASSERT_TRUE(save_marked(folder.path(), 1, 1.0F).ok());
