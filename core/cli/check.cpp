@@ -7,7 +7,9 @@
 
 #include "cli/command.hpp"
 #include "cli/text_table.hpp"
+#include "log/log.hpp"
 #include "train/run_plan.hpp"
+#include "train/train.hpp"
 
 namespace megatron::cli {
 namespace {
@@ -110,7 +112,10 @@ Status check(const CheckArguments& arguments, const Context& context) {
   // As many threads a rank as if all ran on this host: kernels' workspaces grow with them.
   const auto threads = experiment->config().section("train").get<int64_t>("num_threads");
   MGT_RETURN_IF_ERROR(services.start(threads, 0, static_cast<uint32_t>(layout.world_size())));
-  MGT_ASSIGN_OR_RETURN(const auto plan, train::plan_run(*experiment, layout));
+  MGT_ASSIGN_OR_RETURN(
+      const auto plan,
+      train::plan_run(*experiment, layout, train::output_dir(*experiment, arguments.manifest),
+                      std::nullopt, log::warning));
   if (arguments.json) {
     std::cout << to_json(plan).dump() << "\n";
   } else {

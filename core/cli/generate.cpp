@@ -22,7 +22,8 @@ struct GenerateArguments {
 
 Status run_generate(const GenerateArguments& arguments, const Context& context) {
   static auto& services = *new train::PoolServices;  // plugins stay loaded until the very end
-  MGT_ASSIGN_OR_RETURN(const auto checkpoint, train::open_checkpoint(arguments.checkpoint));
+  MGT_ASSIGN_OR_RETURN(const auto checkpoint,
+                       train::open_checkpoint(arguments.checkpoint, log::warning));
   MGT_ASSIGN_OR_RETURN(plugin::Registry registry, open_registry(context, services));
   MGT_ASSIGN_OR_RETURN(
       auto experiment,

@@ -45,13 +45,16 @@ void report(const train::Experiment& experiment, const train::LoopResult& result
 }
 
 // Starts this command once for each rank of the layout.
-Status launch(train::Experiment& experiment, const passes::Layout& layout, const Context& context,
-              const std::atomic<bool>& stop) {
-  MGT_RETURN_IF_ERROR(train::plan_run(experiment, layout).status());
+Status launch(train::Experiment& experiment, const passes::Layout& layout,
+              const std::string& directory, const train::RunOptions& options,
+              const Context& context) {
+  MGT_RETURN_IF_ERROR(train::plan_run(experiment, layout, directory, options.use(),
+                                      [](std::string_view) {})  // rank 0 will say it
+                          .status());
   launch::LocalLaunch request;
   request.command = context.command_line;
   request.ranks = static_cast<uint32_t>(layout.world_size());
-  request.stop = &stop;
+  request.stop = options.stop;
   return launch::launch_local(request);
 }
 
@@ -73,11 +76,12 @@ Status run(const RunArguments& arguments, const Context& context) {
   MGT_ASSIGN_OR_RETURN(const auto layout, experiment->layout(ranks));
   const std::atomic<bool>& stop =
       stop_when_asked(info ? info->rank == 0 : layout.world_size() == 1);
-  if (!info && layout.world_size() > 1) return launch(*experiment, layout, context, stop);
-
   auto options = arguments.options;
   options.stop = &stop;
   const std::string directory = train::output_dir(*experiment, arguments.manifest);
+  if (!info && layout.world_size() > 1)
+    return launch(*experiment, layout, directory, options, context);
+
   std::unique_ptr<train::Cluster> cluster;
   if (layout.world_size() > 1) {
     MGT_ASSIGN_OR_RETURN(cluster, train::Cluster::join(*info));

@@ -3,18 +3,18 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "log/log.hpp"
 #include "train/state_transfer.hpp"
 
 namespace megatron::train {
 
 namespace fs = std::filesystem;
 
-Result<checkpoint::Checkpoint> open_checkpoint(const std::string& path) {
-  std::error_code error;
-  if (fs::exists(path + "/manifest.json", error)) return checkpoint::Checkpoint::open(path);
-  const auto warn = [](std::string_view message) { log::warning(message); };
+Result<checkpoint::Checkpoint> open_checkpoint(const std::string& path,
+                                               const std::function<void(std::string_view)>& warn) {
+  MGT_ASSIGN_OR_RETURN(const bool is_one, checkpoint::Checkpoint::is_one(path));
+  if (is_one) return checkpoint::Checkpoint::open(path);
   const std::string below = path + "/checkpoints";
+  std::error_code error;
   return checkpoint::Checkpoint::open_newest(fs::exists(below, error) ? below : path, warn);
 }
 

@@ -25,6 +25,7 @@ Status generate(Experiment& experiment, PoolServices& services,
 
 // A checkpoint folder itself, the newest sound one in a folder of them, or of a run's output
 // folder.
-Result<checkpoint::Checkpoint> open_checkpoint(const std::string& path);
+Result<checkpoint::Checkpoint> open_checkpoint(const std::string& path,
+                                               const std::function<void(std::string_view)>& warn);
 
 }  // namespace megatron::train

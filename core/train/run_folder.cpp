@@ -1,11 +1,14 @@
 #include "train/run_folder.hpp"
 
+#include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <vector>
@@ -67,6 +70,30 @@ Result<std::vector<std::string>> checkpoint_files(const std::string& folder) {
   return names;
 }
 
+// Whether files and folders can be made in a folder that exists; 0 or the system's number. Leaves
+// no trace: the file never gets a name, and the folder that is tried where the file system knows no
+// such files is removed.
+int try_to_write_in(const std::string& folder) {
+  const FileDescriptor file(::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600));
+  if (file.get() >= 0) return 0;
+  if (errno != EOPNOTSUPP && errno != EISDIR) return errno;
+  std::string trial = folder + "/.trial_XXXXXX";
+  if (::mkdtemp(trial.data()) == nullptr) return errno;
+  return ::rmdir(trial.c_str()) == 0 ? 0 : errno;
+}
+
+// A folder, or the nearest above it that exists, is one that can be written into.
+Status can_create(const std::string& folder) {
+  fs::path nearest = absolute_path(folder);
+  for (; nearest.has_relative_path(); nearest = nearest.parent_path()) {
+    MGT_ASSIGN_OR_RETURN(const bool found, exists(nearest.string()));
+    if (found) break;
+  }
+  const int error = try_to_write_in(nearest.string());
+  if (error == 0) return {};
+  return errno_status(nearest == absolute_path(folder) ? "write into" : "create", folder, error);
+}
+
 std::string this_process() {
   std::array<char, 256> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
@@ -81,27 +108,33 @@ Result<RunFolder> RunFolder::open(const std::string& folder, Use use, Warn warn)
   fs::create_directories(folder, error);
   if (error) return errno_status("create", folder, error.value());
   MGT_RETURN_IF_ERROR(out.lock());
-  // A process that was killed in between: the old run counts until there is a checkpoint of the
-  // new.
-  MGT_ASSIGN_OR_RETURN(bool left, exists(out.old_checkpoints()));
-  for (const auto file : kFiles) {
-    MGT_ASSIGN_OR_RETURN(const bool found, exists(text(folder, "/", file, kAside)));
-    left = left || found;
-  }
-  if (left) {
-    MGT_RETURN_IF_ERROR(out.remove_unfinished());
-    MGT_ASSIGN_OR_RETURN(const auto newer, checkpoint_files(out.checkpoints()));
-    out.aside_ = true;
-    MGT_RETURN_IF_ERROR(newer.empty() ? out.bring_back() : out.keep_new());
-  }
+  MGT_ASSIGN_OR_RETURN(const bool back, out.settle());  // what a process that was killed has left
+  if (back)
+    out.warn_(text("'", folder, "' holds the run again that an interrupted --overwrite set aside"));
   MGT_ASSIGN_OR_RETURN(const bool used, out.used());
-  if (used && use == Use::fresh) {
-    return Status::error(
-        Code::already_exists, text("'", folder, "' already holds a run"),
-        "its files would be replaced",
-        "--resume continues it, --overwrite starts anew, or choose another train.output_dir");
-  }
+  if (used && use == Use::fresh) return out.used_error();
   return out;
+}
+
+Status RunFolder::check(const std::string& folder, std::optional<Use> use, const Warn& warn) {
+  MGT_RETURN_IF_ERROR(can_create(folder));
+  const RunFolder there(folder, use.value_or(Use::fresh), warn);
+  const auto refuse = [&](Status status) -> Status {
+    if (use) return status;
+    warn(status.message());
+    return {};
+  };
+  MGT_ASSIGN_OR_RETURN(const bool in_use, there.in_use());
+  if (in_use) return refuse(there.in_use_error());
+  MGT_ASSIGN_OR_RETURN(const bool used, there.used());
+  return used && there.use_ == Use::fresh ? refuse(there.used_error()) : Status();
+}
+
+Result<bool> RunFolder::settled(const std::string& folder) {
+  const RunFolder there(folder, Use::resume, nullptr);
+  MGT_ASSIGN_OR_RETURN(const bool aside, exists(there.old_checkpoints()));
+  MGT_ASSIGN_OR_RETURN(const bool moving, exists(there.moving_checkpoints()));
+  return !aside && !moving;
 }
 
 Status RunFolder::lock() {
@@ -114,7 +147,7 @@ Status RunFolder::lock() {
     if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) return not_locked(errno);
     if (::fstat(lock_.get(), &held) != 0) return errno_status("inspect", path, errno);
   } while (::stat(path.c_str(), &named) != 0 || named.st_ino != held.st_ino);
-  locked_ = true;
+  held_ = true;
   const std::string who = this_process();
   if (::ftruncate(lock_.get(), 0) != 0 ||
       ::pwrite(lock_.get(), who.data(), who.size(), 0) != static_cast<ssize_t>(who.size()))
@@ -124,24 +157,44 @@ Status RunFolder::lock() {
 
 Status RunFolder::not_locked(int error) {
   const std::string path = lock_path();
-  if (error == EWOULDBLOCK) {
-    const auto holder = read_file(path);
-    return Status::error(Code::failed_precondition,
-                         text("'", folder_, "' is in use by another run"),
-                         holder.ok() && !holder->empty() ? *holder : "it does not say by which",
-                         "wait until that run has ended, or choose another train.output_dir");
-  }
+  if (error == EWOULDBLOCK) return in_use_error();
   if (error != ENOLCK && error != EOPNOTSUPP && error != ENOSYS)
     return errno_status("lock", path, error);
   warn_(text("'", path, "' cannot be locked: ", std::strerror(error),
              "; two runs in this folder at a time would not be noticed"));
+  held_ = true;
   return {};
 }
 
+// Asks with a lock of its own, for a moment.
+Result<bool> RunFolder::in_use() const {
+  const FileDescriptor file(::open(lock_path().c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0 && errno == ENOENT) return false;
+  if (file.get() < 0) return errno_status("open", lock_path(), errno);
+  return ::flock(file.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
+Status RunFolder::in_use_error() const {
+  const auto holder = read_file(lock_path());
+  return Status::error(Code::failed_precondition, text("'", folder_, "' is in use by another run"),
+                       holder.ok() && !holder->empty() ? *holder : "it does not say by which",
+                       "wait until that run has ended, or choose another train.output_dir");
+}
+
 Result<bool> RunFolder::used() const {
-  MGT_ASSIGN_OR_RETURN(const bool has_metrics, exists(metrics()));
+  for (const auto& path : {metrics(), config(), old_checkpoints(), moving_checkpoints()}) {
+    MGT_ASSIGN_OR_RETURN(const bool found, exists(path));
+    if (found) return true;
+  }
   MGT_ASSIGN_OR_RETURN(const auto files, checkpoint_files(checkpoints()));
-  return has_metrics || !files.empty();
+  return !files.empty();
+}
+
+Status RunFolder::used_error() const {
+  return Status::error(
+      Code::already_exists, text("'", folder_, "' already holds a run"),
+      "its files would be replaced",
+      "--resume continues it, --overwrite starts anew, or choose another train.output_dir");
 }
 
 Status RunFolder::begin() {
@@ -166,45 +219,70 @@ Status RunFolder::set_aside() {
                            "the run writes a file of this name",
                            "move it away, or choose another train.output_dir");
   }
-  MGT_ASSIGN_OR_RETURN(aside_, used());
-  MGT_ASSIGN_OR_RETURN(const auto checkpoint_names, checkpoint_files(checkpoints()));
-  if (!checkpoint_names.empty()) {
-    std::error_code error;
-    fs::create_directory(old_checkpoints(), error);
-    if (error) return errno_status("create", old_checkpoints(), error.value());
-  }
-  MGT_RETURN_IF_ERROR(move_all(checkpoints(), old_checkpoints(), checkpoint_names));
+  MGT_ASSIGN_OR_RETURN(const bool old, used());
+  if (!old) return {};
+  MGT_RETURN_IF_ERROR(remove(old_checkpoints()));
+  std::error_code error;
+  fs::create_directories(moving_checkpoints(), error);
+  if (error) return errno_status("create", moving_checkpoints(), error.value());
   for (const auto file : kFiles)
     MGT_RETURN_IF_ERROR(move_if_there(text(folder_, "/", file), text(folder_, "/", file, kAside)));
-  return {};
+  MGT_ASSIGN_OR_RETURN(const auto names, checkpoint_files(checkpoints()));
+  MGT_RETURN_IF_ERROR(move_all(checkpoints(), moving_checkpoints(), names));
+  return move(moving_checkpoints(), old_checkpoints());
 }
 
 Status RunFolder::bring_back() {
-  aside_ = false;
-  MGT_ASSIGN_OR_RETURN(const auto checkpoint_names, checkpoint_files(old_checkpoints()));
-  MGT_RETURN_IF_ERROR(move_all(old_checkpoints(), checkpoints(), checkpoint_names));
-  MGT_RETURN_IF_ERROR(remove(old_checkpoints()));
+  MGT_ASSIGN_OR_RETURN(const auto names, checkpoint_files(moving_checkpoints()));
+  MGT_RETURN_IF_ERROR(move_all(moving_checkpoints(), checkpoints(), names));
   for (const auto file : kFiles)
     MGT_RETURN_IF_ERROR(move_if_there(text(folder_, "/", file, kAside), text(folder_, "/", file)));
-  return {};
+  return remove(moving_checkpoints());
 }
 
-Status RunFolder::keep_new() {
-  if (!aside_) return {};
-  aside_ = false;
-  MGT_RETURN_IF_ERROR(remove(old_checkpoints()));
-  for (const auto file : kFiles) MGT_RETURN_IF_ERROR(remove(text(folder_, "/", file, kAside)));
-  return {};
+// Whether an old run is set aside and the new one has no checkpoint.
+Result<bool> RunFolder::old_counts() const {
+  MGT_ASSIGN_OR_RETURN(const bool aside, exists(old_checkpoints()));
+  if (!aside) return false;
+  MGT_ASSIGN_OR_RETURN(const auto files, checkpoint_files(checkpoints()));
+  return std::all_of(files.begin(), files.end(),
+                     [](const std::string& name) { return name.ends_with(kUnfinished); });
+}
+
+// Ends what begin() began, wherever it was left. Whether the old run is back.
+Result<bool> RunFolder::settle() {
+  MGT_ASSIGN_OR_RETURN(bool moving, exists(moving_checkpoints()));
+  MGT_ASSIGN_OR_RETURN(const bool old, old_counts());
+  if (old) {
+    MGT_RETURN_IF_ERROR(remove_unfinished());
+    MGT_RETURN_IF_ERROR(move(old_checkpoints(), moving_checkpoints()));
+    moving = true;
+  }
+  if (moving) {
+    MGT_RETURN_IF_ERROR(bring_back());
+  } else {
+    keep_new();
+  }
+  return moving;
+}
+
+void RunFolder::keep_new() {
+  const auto remove_all = [&]() -> Status {
+    MGT_ASSIGN_OR_RETURN(const bool aside, exists(old_checkpoints()));
+    if (!aside) return {};
+    for (const auto file : kFiles) MGT_RETURN_IF_ERROR(remove(text(folder_, "/", file, kAside)));
+    return remove(old_checkpoints());
+  };
+  if (const Status status = remove_all(); !status.ok()) warn_(status.message());
 }
 
 RunFolder::~RunFolder() {
-  if (lock_.get() < 0) return;  // it was moved from
-  if (aside_) {
-    const Status status = bring_back();
-    warn_(status.ok() ? text("the run has nothing to keep: '", folder_, "' holds the old one again")
-                      : std::string(status.message()));
-  }
-  if (locked_ && ::unlink(lock_path().c_str()) != 0)
+  if (lock_.get() < 0 || !held_) return;  // it was moved from, or never had
+  const auto back = settle();
+  if (!back.ok()) warn_(back.status().message());
+  if (back.ok() && *back)
+    warn_(text("the run has nothing to keep: '", folder_, "' holds the old one again"));
+  if (::unlink(lock_path().c_str()) != 0 && errno != ENOENT)
     warn_(text("cannot remove '", lock_path(), "': ", std::strerror(errno)));
 }
 

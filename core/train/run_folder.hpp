@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -23,16 +24,22 @@ class RunFolder {
   // Creates the folder and takes it for this object's life. FAILED_PRECONDITION when another
   // process has it. What an interrupted process left half done is undone or finished first.
   static Result<RunFolder> open(const std::string& folder, Use use, Warn warn);
+  // What open() would refuse, without changing anything. Without `use` it is not known yet how the
+  // run will be started: what a flag or waiting would solve is told to `warn`.
+  static Status check(const std::string& folder, std::optional<Use> use, const Warn& warn);
+  // False where --overwrite was interrupted: which checkpoints count is known after open().
+  static Result<bool> settled(const std::string& folder);
   RunFolder(RunFolder&& other) noexcept = default;
   RunFolder& operator=(RunFolder&& other) = delete;
-  // An old run that is only set aside comes back.
+  // An old run that is only set aside comes back, unless there is a checkpoint of the new.
   ~RunFolder();
 
   // The run has all that it needs: an old run is set aside, or, to resume it, cleaned of
   // checkpoints that were never finished.
   Status begin();
-  // The run has something to keep: an old run that is set aside is removed.
-  Status keep_new();
+  // The run has something to keep: an old run that is set aside is removed. What cannot be removed
+  // takes space and harms nothing.
+  void keep_new();
 
   std::string metrics() const { return folder_ + "/metrics.jsonl"; }
   std::string checkpoints() const { return folder_ + "/checkpoints"; }
@@ -43,20 +50,26 @@ class RunFolder {
       : folder_(std::move(folder)), use_(use), warn_(std::move(warn)) {}
   Status lock();
   Status not_locked(int error);
+  Result<bool> in_use() const;
+  Status in_use_error() const;
   std::string lock_path() const { return folder_ + "/.lock"; }
   Result<bool> used() const;
+  Status used_error() const;
+  Result<bool> old_counts() const;
+  Result<bool> settle();
   Status set_aside();
   Status bring_back();
   Status remove_unfinished() const;
-  // On the same file system: "checkpoints" may be a link to another one.
-  std::string old_checkpoints() const { return checkpoints() + "/replaced"; }
+  // The old run's. On the same file system: "checkpoints" may be a link to another one. A folder
+  // cannot be moved into them at once, so what is on its way there or back has another name.
+  std::string old_checkpoints() const { return checkpoints() + "/.replaced"; }
+  std::string moving_checkpoints() const { return checkpoints() + "/.replacing"; }
 
   std::string folder_;
   Use use_;
   Warn warn_;
   FileDescriptor lock_;
-  bool locked_ = false;
-  bool aside_ = false;
+  bool held_ = false;
 };
 
 }  // namespace megatron::train

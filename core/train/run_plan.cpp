@@ -4,6 +4,8 @@
 
 #include "graph/op.hpp"
 #include "train/run_request.hpp"
+#include "train/run_start.hpp"
+#include "train/state_transfer.hpp"
 
 namespace megatron::train {
 namespace {
@@ -48,7 +50,9 @@ void add_fields(const std::vector<Field>& of_stage, std::vector<Field>& fields) 
 
 }  // namespace
 
-Result<RunPlan> plan_run(Experiment& experiment, const passes::Layout& layout) {
+Result<RunPlan> plan_run(Experiment& experiment, const passes::Layout& layout,
+                         const std::string& directory, std::optional<RunFolder::Use> use,
+                         const RunFolder::Warn& warn) {
   MGT_ASSIGN_OR_RETURN(const LoopOptions loop, loop_options(experiment, layout));
   EngineRequest request;
   MGT_ASSIGN_OR_RETURN(static_cast<RankRequest&>(request), rank_request(experiment, layout, loop));
@@ -58,6 +62,7 @@ Result<RunPlan> plan_run(Experiment& experiment, const passes::Layout& layout) {
   plan.global_batch_size = loop.global_batch_size;
   plan.micro_batches = request.micro_batches;
   std::vector<Field> fields;
+  checkpoint::Contents contents;
   const auto pipeline = layout.axis(layout.pipeline_axis);
   for (int64_t rank = 0; rank < layout.world_size(); ++rank) {
     const auto at = layout.coordinates(rank);
@@ -71,12 +76,19 @@ Result<RunPlan> plan_run(Experiment& experiment, const passes::Layout& layout) {
     stage.rank = rank;
     stage.stage = pipeline ? at[*pipeline] : 0;
     plan.stages.push_back(std::move(stage));
+    contents = checkpoint_contents(engine->programs());
     plan.parameters = engine->programs().parameter_count;
     plan.flops = engine->programs().train_flops *
                  static_cast<double>(loop.global_batch_size / loop.micro_batch_size);
   }
   MGT_RETURN_IF_ERROR(open_datasets(experiment, loop, fields).status());
   MGT_RETURN_IF_ERROR(experiment.check_options_read());
+  MGT_RETURN_IF_ERROR(RunFolder::check(directory, use, warn));
+  MGT_ASSIGN_OR_RETURN(const bool settled, RunFolder::settled(directory));
+  if (!settled) return plan;  // what the run would start from may have to be moved there first
+  MGT_ASSIGN_OR_RETURN(const RunStart start, open_start(experiment, directory + "/checkpoints",
+                                                        use == RunFolder::Use::resume, warn));
+  if (!start.finished(loop.train_iters)) MGT_RETURN_IF_ERROR(check_fits(start, contents));
   return plan;
 }
 

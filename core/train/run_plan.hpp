@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "passes/layout.hpp"
 #include "train/engine.hpp"
 #include "train/experiment.hpp"
+#include "train/run_folder.hpp"
 
 namespace megatron::train {
 
@@ -39,9 +41,13 @@ struct RunPlan {
   std::vector<StagePlan> stages;
 };
 
-// Refuses what a run would refuse: impossible layouts, plugins that refuse their options, programs
-// that cannot be built, ops that the device has no kernel for, datasets that cannot be opened.
-Result<RunPlan> plan_run(Experiment& experiment, const passes::Layout& layout);
+// Refuses what a run in the folder `directory` would refuse: impossible layouts, plugins that
+// refuse their options, programs that cannot be built, ops that the device has no kernel for,
+// datasets that cannot be opened, a folder that cannot be the run's, a checkpoint that does not
+// fit. Changes nothing on the disk but the datasets' caches. `use` as RunFolder::check takes it.
+Result<RunPlan> plan_run(Experiment& experiment, const passes::Layout& layout,
+                         const std::string& directory, std::optional<RunFolder::Use> use,
+                         const RunFolder::Warn& warn);
 
 // "pipeline 2 · data 4"; axes of size 1 are left out.
 std::string describe_mesh(const passes::Layout& layout);

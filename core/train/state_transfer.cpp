@@ -19,6 +19,10 @@ std::vector<checkpoint::TensorShape> shapes_of(const std::vector<NamedType>& ten
 
 }  // namespace
 
+checkpoint::Contents checkpoint_contents(const RankPrograms& programs) {
+  return {shapes_of(programs.all_parameters), shapes_of(programs.all_optimizer_states)};
+}
+
 Status StateTransfer::agree(std::string_view step, Status status) {
   MGT_ASSIGN_OR_RETURN(const bool failed, engine_.any_rank(step, !status.ok()));
   if (!status.ok() || !failed) return status;
@@ -27,10 +31,16 @@ Status StateTransfer::agree(std::string_view step, Status status) {
 
 Result<std::string> StateTransfer::save(const std::string& directory, const LoopState& state,
                                         const std::string& config, int64_t keep) {
-  const RankPrograms& programs = engine_.programs();
-  checkpoint::CheckpointWriter writer(
-      directory, state,
-      {shapes_of(programs.all_parameters), shapes_of(programs.all_optimizer_states)});
+  checkpoint::CheckpointWriter writer(directory, state, checkpoint_contents(engine_.programs()));
+  auto folder = save(writer, config, keep);
+  if (!folder.ok() && leads_) {  // half a checkpoint takes the space that a full disk lacks
+    if (const Status removed = writer.discard(); !removed.ok()) log::warning(removed.message());
+  }
+  return folder;
+}
+
+Result<std::string> StateTransfer::save(checkpoint::CheckpointWriter& writer,
+                                        const std::string& config, int64_t keep) {
   MGT_RETURN_IF_ERROR(agree("beginning a checkpoint", leads_ ? writer.begin() : Status()));
   MGT_RETURN_IF_ERROR(agree("writing a checkpoint", write_parts(writer)));
   std::string folder;

@@ -7,13 +7,10 @@
 #include <filesystem>
 
 #include "base/file.hpp"
-#include "checkpoint/checkpoint.hpp"
-#include "config/changes.hpp"
 #include "log/log.hpp"
-#include "train/generate.hpp"
-#include "train/run_folder.hpp"
 #include "train/run_plan.hpp"
 #include "train/run_request.hpp"
+#include "train/run_start.hpp"
 #include "train/state_transfer.hpp"
 
 namespace megatron::train {
@@ -29,30 +26,6 @@ int64_t peak_rss_bytes() {
   struct rusage usage {};
   getrusage(RUSAGE_SELF, &usage);
   return usage.ru_maxrss * 1024;
-}
-
-}  // namespace
-
-namespace {
-
-// Keys that say what is trained, how and on what; others may change from one start to the next.
-bool shapes_the_curve(const std::string& section, const std::string& key) {
-  if (section == "train") return key == "seed" || key == "global_batch_size";
-  if (section == "data") return key != "cache_dir";
-  return section == "model" || section == "tokenizer" || section == "optimizer";
-}
-
-// A resumed run may change what it trains; that must not go unseen.
-Status warn_of_changes(const Experiment& experiment, const checkpoint::Checkpoint& checkpoint) {
-  MGT_ASSIGN_OR_RETURN(const auto before,
-                       config::Manifest::load(checkpoint.folder() + "/config.toml"));
-  const auto changed = config::changes(before, experiment.config(), shapes_the_curve);
-  if (changed.empty()) return {};
-  std::string message =
-      text("the run goes on with other settings than ", checkpoint.folder(), " was written with:");
-  for (const auto& change : changed) message += text("\n  ", change);
-  warn(message);
-  return {};
 }
 
 }  // namespace
@@ -138,10 +111,7 @@ Result<LoopResult> run_experiment(Experiment& experiment, PoolServices& services
   MGT_RETURN_IF_ERROR(experiment.check_options_read());
   std::optional<RunFolder> folder;  // of the rank that writes into it
   if (leads) {
-    const auto use = options.resume      ? RunFolder::Use::resume
-                     : options.overwrite ? RunFolder::Use::overwrite
-                                         : RunFolder::Use::fresh;
-    MGT_ASSIGN_OR_RETURN(RunFolder opened, RunFolder::open(directory, use, warn));
+    MGT_ASSIGN_OR_RETURN(RunFolder opened, RunFolder::open(directory, options.use(), warn));
     folder.emplace(std::move(opened));
   }
   MGT_RETURN_IF_ERROR(engine->any_rank("opening the run's folder", false).status());
@@ -153,25 +123,24 @@ Result<LoopResult> run_experiment(Experiment& experiment, PoolServices& services
   const auto inform = [&](const std::string& message) {
     if (leads) log::info(message);
   };
-  if (options.resume) {
-    MGT_ASSIGN_OR_RETURN(const auto checkpoint,
-                         checkpoint::Checkpoint::open_newest(checkpoints, warn));
-    state = checkpoint.progress();
-    if (state.iteration >= loop.train_iters && !state.evaluation_due) {
-      inform(text("the run is finished: ", checkpoint.folder(), " is of iteration ",
-                  state.iteration, ", train.train_iters is ", loop.train_iters,
-                  "\n  fix: raise train.train_iters to train on"));
-      return LoopResult{state, false, {}};
-    }
-    MGT_RETURN_IF_ERROR(transfer.load(checkpoint, true));
-    if (leads) MGT_RETURN_IF_ERROR(warn_of_changes(experiment, checkpoint));
-    inform(text("resuming from ", checkpoint.folder()));
-  } else if (checkpoint_section.has("load") &&
-             !checkpoint_section.get<std::string>("load").empty()) {
-    MGT_ASSIGN_OR_RETURN(const auto checkpoint,
-                         open_checkpoint(checkpoint_section.get<std::string>("load")));
-    MGT_RETURN_IF_ERROR(transfer.load(checkpoint, false));
-    inform(text("weights from ", checkpoint.folder()));
+  MGT_ASSIGN_OR_RETURN(const RunStart start, open_start(experiment, checkpoints, options.resume,
+                                                        [&](std::string_view message) {
+                                                          if (leads) warn(message);
+                                                        }));
+  if (start.resumes) state = start.from->progress();
+  if (start.finished(loop.train_iters)) {
+    inform(text("the run is finished: ", start.from->folder(), " is of iteration ", state.iteration,
+                ", train.train_iters is ", loop.train_iters,
+                "\n  fix: raise train.train_iters to train on"));
+    return LoopResult{state, false, {}};
+  }
+  if (start.from) {
+    MGT_RETURN_IF_ERROR(transfer.load(*start.from, start.resumes));
+    inform(text(start.resumes ? "resuming from " : "weights from ", start.from->folder()));
+  }
+  if (start.resumes && leads) {
+    MGT_ASSIGN_OR_RETURN(const std::string changes, describe_changes(start, experiment));
+    if (!changes.empty()) warn(changes);
   }
   // Everything that can be wrong before the first step has had its say; now the run's files.
   MGT_RETURN_IF_ERROR(engine->any_rank("loading weights", false).status());
@@ -216,13 +185,15 @@ Result<LoopResult> run_experiment(Experiment& experiment, PoolServices& services
                            transfer.save(checkpoints, at, experiment.config_text(),
                                          checkpoint_section.get<int64_t>("keep")));
       reporter.line(text(" saved checkpoint ", saved));
-      return folder ? folder->keep_new() : Status();
+      if (folder) folder->keep_new();
+      return {};
     };
   }
   MGT_ASSIGN_OR_RETURN(LoopResult result,
                        run_loop(*engine, *train_feed, valid_feed ? &*valid_feed : nullptr, loop,
                                 state, reporter, hooks));
-  if (folder && !checkpoint_section.get<bool>("save")) MGT_RETURN_IF_ERROR(folder->keep_new());
+  // Without checkpoints, what a run has is its metrics.
+  if (folder && !hooks.save && result.state.iteration > 0) folder->keep_new();
   inform(fmt::format(
       "memory: {:.3f} GiB planned, {:.3f} GiB peak of the process; waited {:.2f} s for data",
       gib(memory.total()), gib(peak_rss_bytes()), train_feed->waited_seconds()));

@@ -6,6 +6,7 @@
 #include "train/cluster.hpp"
 #include "train/experiment.hpp"
 #include "train/loop.hpp"
+#include "train/run_folder.hpp"
 
 namespace megatron::train {
 
@@ -13,6 +14,12 @@ struct RunOptions {
   bool resume = false;     // continue from the newest checkpoint of output_dir
   bool overwrite = false;  // start anew in an output_dir that holds a run
   const std::atomic<bool>* stop = nullptr;
+
+  RunFolder::Use use() const {
+    return resume      ? RunFolder::Use::resume
+           : overwrite ? RunFolder::Use::overwrite
+                       : RunFolder::Use::fresh;
+  }
 };
 
 // Folder of the run's files: config.toml, metrics.jsonl, checkpoints/.

@@ -145,6 +145,25 @@ TEST(RanksRefused, BeforeAnythingStarts) {
   }
 }
 
+TEST(RanksRefused, AStartThatCannotBe) {
+  const Experiment e = experiment("[[parallel]]\nplugin = 'data'\nsize = 2\n");
+  const auto expect_refused = [&](std::vector<std::string> arguments, const char* says) {
+    SCOPED_TRACE(says);
+    const Outcome o = e.train(steps(8, std::move(arguments)));
+    EXPECT_EQ(o.exit_code, 1) << o;
+    EXPECT_THAT(o.err, testing::StartsWith("error: "));
+    EXPECT_THAT(o.err, HasSubstr(says));
+    EXPECT_EQ(o.err.find("[0]"), std::string::npos) << "a rank was started";
+  };
+  expect_refused({"--set", "checkpoint.load=nosuch"}, "there is no sound checkpoint in '");
+  expect_refused({"--resume"}, "there is no sound checkpoint in '");
+  expect_refused({"--set", "train.output_dir=/proc/x"}, "cannot create /proc/x\n");
+  ASSERT_EQ(e.train(steps(4)).exit_code, 0);
+  expect_refused({}, "already holds a run\n");
+  expect_refused({"--resume", "--set", "model.hidden_size=64"}, "the run's model asks for f32[");
+  EXPECT_EQ(e.newest_iteration(), 4);
+}
+
 TEST(Check, TellsTheMemoryThatTheRunPlans) {
   const Experiment e = experiment(kPipeline2Tensor2);
   const Outcome table = check(e, steps(1));

@@ -226,6 +226,36 @@ TEST(Train, StoppedWithoutCheckpoints) {
   EXPECT_THAT(o.err, testing::EndsWith("\nnothing was saved: start anew with --overwrite\n"));
 }
 
+// --overwrite would cost the checkpoints that there are.
+TEST(Train, StoppedWithoutCheckpointsOfItsOwn) {
+  const Experiment experiment;
+  ASSERT_EQ(experiment.train(until(5)).exit_code, 0);
+  Process process(
+      experiment.command(until(kEndless, {"--resume", "--set", "checkpoint.save=false"})));
+  ASSERT_TRUE(process.wait_for(" iteration        7/"));
+  process.send(SIGTERM);
+  const Outcome o = process.finish();
+  EXPECT_EQ(o.exit_code, 130) << o;
+  EXPECT_EQ(experiment.newest_iteration(), 5);
+  EXPECT_THAT(o.err,
+              testing::EndsWith("\nnothing was saved: --resume continues where this run did\n"));
+}
+
+TEST(Train, StoppedBeforeItHasAnythingGivesTheOldRunBack) {
+  const Experiment experiment;
+  ASSERT_EQ(experiment.train(until(5)).exit_code, 0);
+  const std::string before = experiment.metrics() + experiment.checkpoint(5);
+  Process process(
+      experiment.command(until(kEndless, {"--overwrite", "--set", "train.eval_iters=1000000",
+                                          "--set", "checkpoint.save=false"})));
+  ASSERT_TRUE(process.wait_for("memory planned"));
+  process.send(SIGTERM);
+  const Outcome o = process.finish();
+  EXPECT_EQ(o.exit_code, 130) << o;
+  EXPECT_THAT(o.err, HasSubstr("holds the old one again\n"));
+  EXPECT_TRUE(experiment.metrics() + experiment.checkpoint(5) == before);
+}
+
 TEST(Train, KilledAtAnyMoment) {
   const Experiment experiment;
   std::mt19937 random(20261201);
@@ -328,6 +358,26 @@ TEST(Train, NoSoundCheckpointIsLeft) {
                                             "  fix: check the path, or start the run anew\n")));
 }
 
+TEST(Train, ACheckpointThatLacksItsManifestIsNamed) {
+  const Experiment experiment;
+  ASSERT_EQ(experiment.train(until(5)).exit_code, 0);
+  const std::string folder = experiment.checkpoint_folder(5);
+  fs::remove(folder + "/manifest.json");
+  const Outcome o = host({"generate", folder, "--prompt", "a"});
+  EXPECT_EQ(o.exit_code, 1) << o;
+  EXPECT_THAT(o.err, StartsWith(text("error: checkpoint '", folder,
+                                     "' is incomplete or damaged\n  cannot open ", folder,
+                                     "/manifest.json\n")));
+}
+
+TEST(Train, ASaveThatFailsLeavesNothing) {
+  const Experiment experiment;
+  const Outcome o = shell(experiment, "trap '' XFSZ; ulimit -f 16; exec \"$@\"");
+  EXPECT_EQ(o.exit_code, 1) << o;
+  EXPECT_THAT(o.err, HasSubstr("/model.safetensors\n  the system says: File too large\n"));
+  EXPECT_TRUE(fs::is_empty(experiment / "run/checkpoints"));
+}
+
 // ---- a folder that holds a run
 
 TEST(Train, DoesNotTouchARunUnlessAsked) {
@@ -358,6 +408,49 @@ TEST(Train, SaysWhatAResumedRunTrainsOtherwise) {
   EXPECT_THAT(o.err, HasSubstr("was written with:\n  train.seed = 99, was 1234\n"
                                "  model.layernorm_epsilon = 1.0, was 1e-05\n"));
   EXPECT_THAT(o.err, testing::Not(HasSubstr("log_interval")));
+}
+
+Outcome check(const Experiment& experiment, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {"check", "tiny.toml"});
+  return host(std::move(arguments), experiment.folder());
+}
+
+TEST(Check, RefusesAStartThatRunRefuses) {
+  const Experiment other, experiment;
+  ASSERT_EQ(other.train(until(1)).exit_code, 0);
+  const std::string load = text("checkpoint.load=", other / "run");
+  const struct {
+    std::vector<std::string> arguments;
+    const char* says;
+  } cases[] = {
+      {{"--set", "checkpoint.load=nosuch"}, "there is no sound checkpoint in '"},
+      {{"--set", "train.output_dir=/proc/x"}, "cannot create /proc/x\n"},
+      {{"--set", load, "--set", "model.hidden_size=64"}, "  the run's model asks for f32["},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.says);
+    const Outcome checked = check(experiment, c.arguments);
+    EXPECT_EQ(checked.out, "");
+    EXPECT_THAT(checked.err, HasSubstr(c.says));
+    EXPECT_FALSE(fs::exists(experiment / "run")) << "check has changed something";
+    const Outcome ran = experiment.train(c.arguments);
+    EXPECT_EQ(checked.exit_code, ran.exit_code);
+    EXPECT_EQ(checked.err, ran.err);
+    fs::remove_all(experiment / "run");
+  }
+  EXPECT_EQ(check(experiment, {"--set", load}).exit_code, 0);
+}
+
+// How the run will be started is not known yet.
+TEST(Check, OnlyWarnsOfARunInTheFolder) {
+  const Experiment experiment;
+  EXPECT_EQ(check(experiment, {}).err, "");
+  ASSERT_EQ(experiment.train(until(1)).exit_code, 0);
+  const Outcome o = check(experiment, {});
+  EXPECT_EQ(o.exit_code, 0) << o;
+  EXPECT_THAT(o.err, StartsWith(text("warning: '", experiment / "run",
+                                     "' already holds a run\n  its files would be replaced\n")));
+  EXPECT_THAT(o.out, HasSubstr("memory of a rank"));
 }
 
 // What is wrong with the new run must not cost the old one.

@@ -35,6 +35,7 @@ class RunFolderTest : public testing::Test {
     put("checkpoints/iter_0000004/model", "old");
     put("checkpoints/latest_checkpointed_iteration.txt", "4");
     put("checkpoints/notes/mine", "of the user");
+    put("checkpoints/replaced/mine", "of the user");
   }
   void expect_old_run() const {
     EXPECT_EQ(get("metrics.jsonl"), "old");
@@ -42,7 +43,8 @@ class RunFolderTest : public testing::Test {
     EXPECT_EQ(get("checkpoints/iter_0000004/model"), "old");
     EXPECT_EQ(get("checkpoints/latest_checkpointed_iteration.txt"), "4");
     EXPECT_EQ(get("checkpoints/notes/mine"), "of the user");
-    EXPECT_FALSE(fs::exists(run() + "/checkpoints/replaced"));
+    EXPECT_EQ(get("checkpoints/replaced/mine"), "of the user");
+    EXPECT_FALSE(fs::exists(run() + "/checkpoints/.replaced"));
     EXPECT_FALSE(fs::exists(run() + "/metrics.jsonl.replaced"));
   }
 
@@ -90,15 +92,49 @@ TEST_F(RunFolderTest, ARunThatKeepsNothingGivesTheOldOneBack) {
 
 TEST_F(RunFolderTest, ARunThatWasKilledBeforeItKeptAnythingDoesSoToo) {
   put_old_run();
-  put("checkpoints/replaced/iter_0000004/model", "old");
+  put("checkpoints/.replaced/iter_0000004/model", "old");
   fs::remove_all(run() + "/checkpoints/iter_0000004");
   fs::rename(run() + "/metrics.jsonl", run() + "/metrics.jsonl.replaced");
   fs::rename(run() + "/checkpoints/latest_checkpointed_iteration.txt",
-             run() + "/checkpoints/replaced/latest_checkpointed_iteration.txt");
+             run() + "/checkpoints/.replaced/latest_checkpointed_iteration.txt");
   put("metrics.jsonl", "new");
   put("checkpoints/iter_0000001.incomplete/model", "half");
   { ASSERT_TRUE(open(Use::resume).ok()); }
   expect_old_run();
+}
+
+// Half of the old checkpoints are moved, to where they are set aside or back from there.
+TEST_F(RunFolderTest, ARunThatWasKilledWhileItMovedTheOldOneLosesNoneOfIt) {
+  put_old_run();
+  put("checkpoints/.replacing/iter_0000002/model", "old");
+  fs::rename(run() + "/metrics.jsonl", run() + "/metrics.jsonl.replaced");
+  put("metrics.jsonl", "new");
+  EXPECT_FALSE(*RunFolder::settled(run()));
+  { ASSERT_TRUE(open(Use::resume).ok()); }
+  expect_old_run();
+  EXPECT_THAT(warnings_, testing::ElementsAre(HasSubstr("an interrupted --overwrite set aside")));
+  EXPECT_EQ(get("checkpoints/iter_0000002/model"), "old");
+  EXPECT_FALSE(fs::exists(run() + "/checkpoints/.replacing"));
+  EXPECT_TRUE(*RunFolder::settled(run()));
+}
+
+TEST_F(RunFolderTest, ACheckpointOfTheNewRunCountsHoweverItEnds) {
+  put_old_run();
+  {
+    auto folder = open(Use::overwrite);
+    throw_if_error(folder->begin());
+    put("checkpoints/iter_0000001/model", "new");
+  }
+  EXPECT_EQ(get("checkpoints/iter_0000001/model"), "new");
+  EXPECT_EQ(get("checkpoints/iter_0000004/model"), "absent");
+  EXPECT_FALSE(fs::exists(run() + "/checkpoints/.replaced"));
+  EXPECT_TRUE(warnings_.empty());
+}
+
+TEST_F(RunFolderTest, AConfigOfTheUserIsNotReplacedUnasked) {
+  put("config.toml", "of the user");
+  EXPECT_EQ(open(Use::fresh).status().code(), Code::already_exists);
+  EXPECT_EQ(get("config.toml"), "of the user");
 }
 
 TEST_F(RunFolderTest, TheOldRunGoesWhenTheNewOneHasSomething) {
@@ -108,13 +144,13 @@ TEST_F(RunFolderTest, TheOldRunGoesWhenTheNewOneHasSomething) {
     throw_if_error(folder->begin());
     put("metrics.jsonl", "new");
     put("checkpoints/iter_0000001/model", "new");
-    throw_if_error(folder->keep_new());
+    folder->keep_new();
   }
   EXPECT_EQ(get("metrics.jsonl"), "new");
   EXPECT_EQ(get("checkpoints/iter_0000001/model"), "new");
   EXPECT_EQ(get("checkpoints/iter_0000004/model"), "absent");
   EXPECT_EQ(get("checkpoints/notes/mine"), "of the user");
-  EXPECT_FALSE(fs::exists(run() + "/checkpoints/replaced"));
+  EXPECT_FALSE(fs::exists(run() + "/checkpoints/.replaced"));
   EXPECT_FALSE(fs::exists(run() + "/metrics.jsonl.replaced"));
   EXPECT_TRUE(warnings_.empty());
 }
@@ -128,7 +164,7 @@ TEST_F(RunFolderTest, ALinkToAnotherDiskStaysALink) {
     auto folder = open(Use::overwrite);
     throw_if_error(folder->begin());
     put("checkpoints/iter_0000001/model", "new");
-    throw_if_error(folder->keep_new());
+    folder->keep_new();
   }
   EXPECT_TRUE(fs::is_symlink(run() + "/checkpoints"));
   EXPECT_TRUE(fs::exists(folder_ / "disk/iter_0000001/model"));
@@ -143,6 +179,55 @@ TEST_F(RunFolderTest, AResumedRunIsCleanedOfWhatWasNeverFinished) {
     throw_if_error(folder->begin());
   }
   EXPECT_FALSE(fs::exists(run() + "/checkpoints/iter_0000006.incomplete"));
+  expect_old_run();
+}
+
+// ---- check()
+
+class RunFolderCheck : public RunFolderTest {
+ protected:
+  Status check(const std::string& folder, std::optional<Use> use) {
+    return RunFolder::check(folder, use, [this](std::string_view w) { warnings_.emplace_back(w); });
+  }
+};
+
+TEST_F(RunFolderCheck, LeavesNoTrace) {
+  EXPECT_TRUE(check(run() + "/a/b", Use::fresh).ok());
+  EXPECT_TRUE(fs::is_empty(folder_.path()));
+  fs::create_directories(run());
+  EXPECT_TRUE(check(run(), Use::fresh).ok());
+  EXPECT_TRUE(fs::is_empty(run()));
+}
+
+TEST_F(RunFolderCheck, SaysWhatCannotBeCreated) {
+  EXPECT_EQ(check("/proc/x", std::nullopt).message(),
+            "cannot create /proc/x\n  the system says: No such file or directory\n"
+            "  fix: correct the path, or create the missing file or folder");
+  put("file", "");
+  EXPECT_THAT(std::string(check(run() + "/file/below", std::nullopt).message()),
+              HasSubstr(text("cannot create ", run(),
+                             "/file/below\n"
+                             "  the system says: Not a directory")));
+  EXPECT_THAT(std::string(check(run() + "/file", std::nullopt).message()),
+              HasSubstr(text("cannot write into ", run(), "/file\n")));
+}
+
+TEST_F(RunFolderCheck, RefusesWhatOpenDoesAndOnlyWarnsWithoutAUse) {
+  put_old_run();
+  const auto expect_refused = [&](Use use, std::string_view says) {
+    SCOPED_TRACE(says);
+    const std::string refused(check(run(), use).message());
+    EXPECT_THAT(refused, HasSubstr(std::string(says)));
+    EXPECT_EQ(refused, open(use).status().message());
+    warnings_.clear();
+    EXPECT_TRUE(check(run(), std::nullopt).ok());
+    EXPECT_EQ(warnings_, std::vector<std::string>{refused});
+  };
+  expect_refused(Use::fresh, "already holds a run\n");
+  EXPECT_TRUE(check(run(), Use::resume).ok());
+  EXPECT_TRUE(check(run(), Use::overwrite).ok());
+  const auto other = open(Use::resume);
+  expect_refused(Use::overwrite, "is in use by another run\n  process ");
   expect_old_run();
 }
 
