@@ -4,11 +4,10 @@
 
 #include "cli/numbers.hpp"
 #include "log/log.hpp"
+#include "train/layout_collector.hpp"
 
 namespace megatron::cli {
 namespace {
-
-constexpr int64_t kMostRanks = 1 << 20;
 
 class LoggingServices final : public plugin::SerialServices {
  public:
@@ -27,7 +26,7 @@ void add_manifest_arguments(CLI::App& command, ManifestArguments& arguments,
   command.add_option("--set", arguments.overrides, "Override a value of the manifest")
       ->type_name("SECTION.KEY=VALUE")
       ->allow_extra_args(false);
-  add_integer(command, "--ranks", arguments.ranks, 1, kMostRanks,
+  add_integer(command, "--ranks", arguments.ranks, 1, train::kMaxRanks,
               ranks_help + "; default: as many as [[parallel]] asks for");
 }
 

@@ -2,10 +2,10 @@
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <unistd.h>
+
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
-
 #include <csignal>
 #include <cstdio>
 #include <exception>

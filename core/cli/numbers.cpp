@@ -1,7 +1,6 @@
 #include "cli/numbers.hpp"
 
 #include <charconv>
-#include <cmath>
 
 namespace megatron::cli {
 namespace {

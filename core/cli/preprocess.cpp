@@ -111,6 +111,8 @@ void add_preprocess(CLI::App& app, Context& context) {
                     "End each document with the tokenizer's end-of-document id");
   command->add_flag("--skip-bad-records", a->options.skip_bad_records,
                     "Count bad lines instead of stopping at the first");
+  command->add_flag("--foreign-ids", a->options.foreign_ids,
+                    "Take ids beyond the tokenizer's vocabulary, as Megatron-LM does");
   command->add_flag("--overwrite", a->options.overwrite, "Replace datasets that exist");
   add_integer(*command, "--workers", a->options.workers, 0, kMostWorkers,
               "Encoding threads; 0 = one a CPU that this process may use");

@@ -38,7 +38,8 @@ Status check_ids(std::span<const int32_t> ids, int64_t vocab_size, const std::st
   return Status::error(Code::data_loss,
                        text(where, ": the tokenizer made id ", *foreign, " of the text"),
                        text("its vocabulary has the ids 0 to ", vocab_size - 1),
-                       "choose the tokenizer and the options that belong to this text");
+                       "choose the tokenizer and the options that belong to this text; "
+                       "--foreign-ids takes such ids");
 }
 
 Status encode_record(std::string_view record, const std::string& where, const EncodeRules& rules,
@@ -51,7 +52,8 @@ Status encode_record(std::string_view record, const std::string& where, const En
       scratch.ids[k].clear();
       if (document.empty()) continue;
       tokenizer.encode(document, scratch.ids[k]);
-      MGT_RETURN_IF_ERROR(check_ids(scratch.ids[k], tokenizer.vocab_size(), where));
+      if (!rules.foreign_ids)
+        MGT_RETURN_IF_ERROR(check_ids(scratch.ids[k], tokenizer.vocab_size(), where));
     }
   } catch (const StatusError& e) {
     return blame_record(e.status(), where);

@@ -21,6 +21,7 @@ struct EncodeRules {
   std::vector<std::string> json_keys;  // empty: a record is plain text
   int64_t eod = -1;                    // appended to each document; -1: none
   bool skip_bad_records = false;       // those whose text is at fault: DATA_LOSS
+  bool foreign_ids = false;            // ids beyond the tokenizer's vocabulary are taken
 };
 
 // The documents of a batch: ids back to back and the length of each, for every key.

@@ -103,6 +103,7 @@ class Run {
     if (options_.format == InputFormat::jsonl) rules.json_keys = options_.json_keys;
     if (options_.append_eod) rules.eod = tokenizer_.special_tokens().eod;
     rules.skip_bad_records = options_.skip_bad_records;
+    rules.foreign_ids = options_.foreign_ids;
     const unsigned threads =
         options_.workers > 0 ? options_.workers : worker_count(usable_cpus().size());
     const size_t most_in_flight = size_t{2} * threads + 1;  // the bound on memory

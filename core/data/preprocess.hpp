@@ -26,6 +26,7 @@ struct PreprocessOptions {
   RecordKind document = RecordKind::file;      // text: what a document is; its key is "text"
   bool append_eod = false;                     // end every document with the tokenizer's eod
   bool skip_bad_records = false;               // count them instead of stopping at the first
+  bool foreign_ids = false;                    // take ids beyond the vocabulary, as Megatron does
   bool overwrite = false;                      // replace datasets that exist
   unsigned workers = 0;          // encoding threads; 0 = one a usable CPU, within the quota
   StopFlag stop = nullptr;       // when set: ends with CANCELLED, without datasets
@@ -53,7 +54,7 @@ struct PreprocessReport {
 using PreprocessProgressFn = std::function<void(const PreprocessProgress&)>;
 
 // Errors: the options; an input that cannot be read; a bad record, with file and line; an id beyond
-// the tokenizer's vocabulary; no document with text at all; a full disk.
+// the tokenizer's vocabulary, unless `foreign_ids`; no document with text at all; a full disk.
 Result<PreprocessReport> preprocess(const PreprocessOptions& options, TokenizerView tokenizer,
                                     const PreprocessProgressFn& progress = {});
 

@@ -6,7 +6,6 @@ namespace megatron::train {
 namespace {
 
 constexpr std::string_view kDataAxis = "data";
-constexpr int64_t kMaxRanks = int64_t{1} << 31;
 
 LayoutCollector& self(void* context) { return *static_cast<LayoutCollector*>(context); }
 
@@ -131,12 +130,11 @@ Result<passes::Layout> LayoutCollector::finish(std::optional<int64_t> ranks) con
   for (auto& a : layout.axes) {
     if (a.size != 0) {
       fixed *= a.size;
-      if (fixed > kMaxRanks)
-        return invalid_argument(
-            text("the layout needs more than ", kMaxRanks, " ranks"),
-            text("[[parallel]] asks for ", product, " and ", a.name, " ", a.size),
-            "lower the sizes in [[parallel]]");
       product += text(product.empty() ? "" : " · ", a.name, " ", a.size);
+      if (fixed > kMaxRanks)
+        return invalid_argument(text("the layout needs more than ", kMaxRanks, " ranks"),
+                                text("[[parallel]] asks for ", product),
+                                "lower the sizes in [[parallel]]");
       continue;
     }
     if (open != nullptr) {

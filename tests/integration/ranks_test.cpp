@@ -184,7 +184,7 @@ TEST(Check, TellsTheMemoryThatTheRunPlans) {
   EXPECT_TRUE(collectives.contains("tensor all_reduce")) << o;
 }
 
-// Numbers that no machine could serve, and such that would wrap around, are refused by name.
+// Numbers beyond the stated limits are refused by name.
 TEST(Limits, OfRunAndCheck) {
   const struct {
     std::vector<std::string> arguments;
@@ -199,7 +199,7 @@ TEST(Limits, OfRunAndCheck) {
       {{"--set", "model.hidden_size=1000000000"}, "is larger than any machine"},
       {{"--set", "parallel.tensor.size=4294967297"}, "'size' must be"},
       {{"--set", "parallel.tensor.size=1048576", "--set", "parallel.pipeline.size=1048576"},
-       "the layout needs more than 2147483648 ranks"},
+       "the layout needs more than 1048576 ranks"},
       {{"--set", "optimizer.lr=inf"}, "'lr' takes a finite number"},
       {{"--set", "model.init_method_std=nan"}, "'init_method_std' takes a finite number"},
       {{"--set", "optimizer.lr_warmup_init=5.0"}, "it exceeds lr = "},

@@ -20,7 +20,8 @@ class NullTokenizer : public Tokenizer {
 
   int64_t vocab_size() const override { return eod_ + 1; }
   SpecialTokens special_tokens() const override { return {.eod = eod_}; }
-  // Throws StatusError for a word that is not an id of the vocabulary. (Megatron does not compare.)
+  // Throws StatusError for a word that is not an integer of 0 to 2^31 - 1. As in Megatron, ids are
+  // not compared with the vocabulary: the files that the comparison needs exist with larger ones.
   void encode(std::string_view text, std::vector<int32_t>& ids) const override;
   void decode(std::span<const int32_t> ids, std::string& text) const override;
 

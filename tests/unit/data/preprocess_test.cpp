@@ -3,8 +3,6 @@
 
 #include <gmock/gmock.h>
 
-#include <sstream>
-
 #include "megatron/indexed_dataset.hpp"
 #include "plugins/tokenizers/byte/byte_tokenizer.hpp"
 #include "plugins/tokenizers/null/null_tokenizer.hpp"
@@ -17,19 +15,6 @@ using test::read_file;
 using test::TempFolder;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-// null without a check of its ids, as foreign tokenizers may be.
-struct UncheckedIds : Tokenizer {
-  UncheckedIds(const Host&, const Config&) {}
-  int64_t vocab_size() const override { return vocab; }
-  SpecialTokens special_tokens() const override { return {.eod = 131072}; }
-  void encode(std::string_view text, std::vector<int32_t>& ids) const override {
-    std::istringstream words{std::string(text)};
-    for (int32_t id; words >> id;) ids.push_back(id);
-  }
-  void decode(std::span<const int32_t>, std::string&) const override {}
-  int64_t vocab = 54365901;
-};
 
 class Preprocess : public testing::Test {
  protected:
@@ -69,10 +54,11 @@ class Preprocess : public testing::Test {
 
 TEST_F(Preprocess, ReproducesMegatronsFiles) {
   MGT_SHARED_FILE(folder, "/data/megatron-indexed");
-  // Its end of document was not made for its ids.
-  const test::OwnedTokenizer<UncheckedIds> tokenizer({}, {});
+  const test::OwnedTokenizer<null::NullTokenizer> tokenizer(null::kOptions,
+                                                            {{"vocab_size", "131072"}});
   options_.inputs = {folder + "/test.jsonl"};
   options_.append_eod = true;
+  options_.foreign_ids = true;
   const auto report = preprocess(options_, tokenizer.view());
   ASSERT_TRUE(report.ok()) << report.status().message();
   EXPECT_EQ(report->datasets[0].documents, 1000);
@@ -278,28 +264,54 @@ TEST_F(Preprocess, TokenizerErrorsNameTheLine) {
 }
 
 TEST_F(Preprocess, IdsBeyondTheVocabularyAreAnError) {
-  UncheckedIds tokenizer{Host(nullptr), Config(nullptr)};
-  tokenizer.vocab = 101;
-  const TokenizerView view(tokenizer_table<UncheckedIds>(), &tokenizer);
-  for (const char* id : {"101", "-1"}) {
-    options_.inputs = {input(text("{\"text\":\"1 100\"}\n{\"text\":\"1 ", id, " 3\"}\n"))};
-    const Status status = preprocess(options_, view).status();
-    EXPECT_EQ(status.code(), Code::data_loss);
-    EXPECT_EQ(status.message(),
-              text(dir_ / "in.jsonl", ":2: the tokenizer made id ", id,
-                   " of the text\n  its vocabulary has the ids 0 to 100\n  fix: choose the "
-                   "tokenizer and the options that belong to this text"));
-    EXPECT_EQ(file_count(dir_), 1u);
-  }
+  const test::OwnedTokenizer<null::NullTokenizer> tokenizer(null::kOptions,
+                                                            {{"vocab_size", "100"}});
+  options_.inputs = {input("{\"text\":\"1 100\"}\n{\"text\":\"1 101 3\"}\n")};
+  const Status status = preprocess(options_, tokenizer.view()).status();
+  EXPECT_EQ(status.code(), Code::data_loss);
+  EXPECT_EQ(status.message(),
+            text(dir_ / "in.jsonl",
+                 ":2: the tokenizer made id 101 of the text\n  its vocabulary has the ids 0 to "
+                 "100\n  fix: choose the tokenizer and the options that belong to this text; "
+                 "--foreign-ids takes such ids"));
+  EXPECT_EQ(file_count(dir_), 1u);
+  options_.foreign_ids = true;
+  EXPECT_TRUE(preprocess(options_, tokenizer.view()).ok());
+}
+
+TEST_F(Preprocess, IdsBeyondTheDTypeAreAnError) {
+  const test::OwnedTokenizer<null::NullTokenizer> tokenizer(null::kOptions, {{"vocab_size", "10"}});
+  options_.inputs = {input("{\"text\":\"70000\"}\n")};
+  options_.foreign_ids = true;
+  EXPECT_THAT(std::string(preprocess(options_, tokenizer.view()).status().message()),
+              HasSubstr("token id 70000 cannot be stored\n"));
+  EXPECT_EQ(file_count(dir_), 1u);
+}
+
+// Tokenizers are foreign code: their tables may contradict each other.
+struct Contradictory : Tokenizer {
+  Contradictory(const Host&, const Config&) {}
+  int64_t vocab_size() const override { return 10; }
+  SpecialTokens special_tokens() const override { return {.eod = 10}; }
+  void encode(std::string_view, std::vector<int32_t>& ids) const override { ids.push_back(-1); }
+  void decode(std::span<const int32_t>, std::string&) const override {}
+};
+
+TEST_F(Preprocess, ATokenizersPromisesAreChecked) {
+  Contradictory tokenizer{Host(nullptr), Config(nullptr)};
+  const TokenizerView view(tokenizer_table<Contradictory>(), &tokenizer);
+  options_.inputs = {input("{\"text\":\"x\"}\n")};
+  EXPECT_THAT(std::string(preprocess(options_, view).status().message()),
+              HasSubstr("the tokenizer made id -1 of the text\n"));
   options_.append_eod = true;
   EXPECT_THAT(std::string(preprocess(options_, view).status().message()),
-              HasSubstr("the tokenizer's end-of-document id is 131072\n"));
+              HasSubstr("the tokenizer's end-of-document id is 10\n"));
 }
 
 // The text is at fault as bad JSON is; what is not the text's fault is not skipped with it.
 TEST_F(Preprocess, TokenizerErrorsByTheirKind) {
-  struct Refusing : UncheckedIds {
-    using UncheckedIds::UncheckedIds;
+  struct Refusing : Contradictory {
+    using Contradictory::Contradictory;
     void encode(std::string_view, std::vector<int32_t>&) const override {
       throw StatusError(Status::error(code, "refused", "by the test", "none"));
     }

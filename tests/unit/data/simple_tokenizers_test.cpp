@@ -31,7 +31,7 @@ TEST(NullTokenizer, WordsAreIds) {
   const test::OwnedTokenizer<null::NullTokenizer> t(null::kOptions, {{"vocab_size", "131072"}});
   EXPECT_EQ(t->vocab_size(), 131073);
   EXPECT_EQ(t.view().special_tokens().eod, 131072);
-  EXPECT_EQ(test::encode(*t, "111214 343 131072 77"), (Ids{111214, 343, 131072, 77}));
+  EXPECT_EQ(test::encode(*t, "111214 343 54365900 77"), (Ids{111214, 343, 54365900, 77}));
   EXPECT_EQ(test::encode(*t, "  1\t2\n"), (Ids{1, 2}));
   EXPECT_EQ(test::encode(*t, " "), Ids{});
   EXPECT_EQ(test::decode(*t, {1, 20, 3}), "1 20 3");
@@ -39,17 +39,11 @@ TEST(NullTokenizer, WordsAreIds) {
 
 TEST(NullTokenizer, Errors) {
   const test::OwnedTokenizer<null::NullTokenizer> t(null::kOptions, {{"vocab_size", "10"}});
-  for (const std::string_view word : {"x", "1x", "-1", "9223372036854775808", "1.5"}) {
+  for (const std::string_view word : {"x", "1x", "-1", "2147483648", "1.5"}) {
     EXPECT_EQ(test::thrown([&] { test::encode(*t, text("1 ", word, " 2")); }),
               text("tokenizer 'null' cannot read '", word,
-                   "'\n  its text is token ids: integers from 0 to 10 with spaces between "
+                   "'\n  its text is token ids: integers from 0 to 2147483647 with spaces between "
                    "them\n  fix: choose the tokenizer of this text, or correct the text"));
-  }
-  for (const std::string_view id : {"11", "2147483648"}) {
-    EXPECT_EQ(test::thrown([&] { test::encode(*t, text("1 ", id)); }),
-              text("tokenizer 'null' has no id ", id,
-                   "\n  its ids are 0 to 10, the last being the end of document\n  fix: set "
-                   "vocab_size to that of the tokenizer which made the ids, or correct the text"));
   }
 }
 
