@@ -50,7 +50,7 @@ class Loader {
     const Node list = std::move(include->value);
     own.members.erase(include);
 
-    Node merged{.origin = own.origin};
+    Node merged = Node::of_table(own.origin);
     if (list.kind != Node::Kind::array) return not_a_list(list);
     for (const Node& item : list.items) {
       const auto* name = std::get_if<std::string>(&item.scalar);

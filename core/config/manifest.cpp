@@ -21,9 +21,8 @@ Result<Manifest> Manifest::load(const std::string& path, std::span<const std::st
 
 Result<Manifest> Manifest::of_command_line(const CommandLineSection& section) {
   const Origin origin = Origin::of_command_line(text(section.plugin_option, " ", section.plugin));
-  Node table{.origin = origin};
-  assign(table, "plugin",
-         {.kind = Node::Kind::string, .scalar = Value(section.plugin), .origin = origin});
+  Node table = Node::of_table(origin);
+  assign(table, "plugin", Node::of_scalar(Node::Kind::string, section.plugin, origin));
   Manifest manifest;
   assign(manifest.root_, section.name, std::move(table));
   manifest.files_ = {"the command line"};

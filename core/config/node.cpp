@@ -5,6 +5,16 @@
 
 namespace megatron::config {
 
+Node Node::of_table(Origin origin) { return of_scalar(Kind::table, {}, std::move(origin)); }
+
+Node Node::of_scalar(Kind kind, Value value, Origin origin) {
+  Node node;
+  node.kind = kind;
+  node.scalar = std::move(value);
+  node.origin = std::move(origin);
+  return node;
+}
+
 const Member* Node::find(std::string_view key) const {
   const auto it = std::find_if(members.begin(), members.end(),
                                [&](const Member& member) { return member.key == key; });

@@ -16,11 +16,14 @@ struct Member;
 struct Node {
   enum class Kind { boolean, integer, floating, string, date, array, table };
   Kind kind = Kind::table;
-  Value scalar = {};                 // boolean, integer, floating, string
-  std::string source = {};           // date: as TOML; a scalar of --set: the text after '='
-  std::vector<Node> items = {};      // array
-  std::vector<Member> members = {};  // table
-  Origin origin = {};
+  Value scalar;                 // boolean, integer, floating, string
+  std::string source;           // date: as TOML; a scalar of --set: the text after '='
+  std::vector<Node> items;      // array
+  std::vector<Member> members;  // table
+  Origin origin;
+
+  static Node of_table(Origin origin);
+  static Node of_scalar(Kind kind, Value value, Origin origin);
 
   const Member* find(std::string_view key) const;
   Member* find(std::string_view key);

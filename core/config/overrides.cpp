@@ -28,7 +28,7 @@ std::vector<std::string> split(std::string_view dotted) {
 
 // Nothing when the text opens a list or a quote and is no TOML.
 std::optional<Node> value_of(std::string_view written, const Origin& origin) {
-  Node as_text{.kind = Node::Kind::string, .scalar = std::string(written), .origin = origin};
+  Node as_text = Node::of_scalar(Node::Kind::string, std::string(written), origin);
   auto node = parse_value(written, origin);
   if (!node && written.find_first_of("[\"'") == 0) return std::nullopt;
   // A date or an inline table fits no option; 2024-01-01 as the name of a run does, as a string.
@@ -85,7 +85,7 @@ class Override {
                       Problems& problems) {
     Member* section = root_.find(parts[0]);
     if (section == nullptr) {
-      assign(root_, parts[0], {.origin = origin_});
+      assign(root_, parts[0], Node::of_table(origin_));
       section = root_.find(parts[0]);
     }
     if (section->value.is_array_of_tables()) {
@@ -103,7 +103,7 @@ class Override {
                        Problems& problems) {
     Member* section = root_.find(parts[0]);
     if (section == nullptr) {
-      assign(root_, parts[0], {.kind = Node::Kind::array, .origin = origin_});
+      assign(root_, parts[0], Node::of_scalar(Node::Kind::array, {}, origin_));
       section = root_.find(parts[0]);
     }
     Node& tables = section->value;
@@ -129,10 +129,9 @@ class Override {
       return;
     }
     if (matching.empty()) {
-      tables.items.push_back({.origin = origin_});
+      tables.items.push_back(Node::of_table(origin_));
       matching.push_back(&tables.items.back());
-      assign(*matching[0], "plugin",
-             {.kind = Node::Kind::string, .scalar = Value(parts[1]), .origin = origin_});
+      assign(*matching[0], "plugin", Node::of_scalar(Node::Kind::string, parts[1], origin_));
     }
     assign(*matching[0], parts[2], value);
   }

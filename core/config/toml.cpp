@@ -12,30 +12,27 @@ namespace {
 
 using Locate = std::function<Origin(const toml::source_region&)>;
 
-template <class T>
-Node scalar_node(Node::Kind kind, T value, Origin origin) {
-  return {.kind = kind, .scalar = Value(std::move(value)), .origin = std::move(origin)};
-}
-
 Node date_node(const toml::node& node, Origin origin) {
   std::ostringstream out;
   if (const auto* date = node.as_date()) out << *date;
   if (const auto* time = node.as_time()) out << *time;
   if (const auto* date_time = node.as_date_time()) out << *date_time;
-  return {.kind = Node::Kind::date, .source = out.str(), .origin = std::move(origin)};
+  Node date = Node::of_scalar(Node::Kind::date, {}, std::move(origin));
+  date.source = out.str();
+  return date;
 }
 
 Node to_node(const toml::node& node, const Locate& locate) {
   Origin origin = locate(node.source());
   if (const auto* b = node.as_boolean())
-    return scalar_node(Node::Kind::boolean, b->get(), std::move(origin));
+    return Node::of_scalar(Node::Kind::boolean, b->get(), std::move(origin));
   if (const auto* i = node.as_integer())
-    return scalar_node(Node::Kind::integer, i->get(), std::move(origin));
+    return Node::of_scalar(Node::Kind::integer, i->get(), std::move(origin));
   if (const auto* f = node.as_floating_point())
-    return scalar_node(Node::Kind::floating, f->get(), std::move(origin));
+    return Node::of_scalar(Node::Kind::floating, f->get(), std::move(origin));
   if (const auto* s = node.as_string())
-    return scalar_node(Node::Kind::string, s->get(), std::move(origin));
-  Node out{.origin = std::move(origin)};
+    return Node::of_scalar(Node::Kind::string, s->get(), std::move(origin));
+  Node out = Node::of_table(std::move(origin));
   if (const auto* array = node.as_array()) {
     out.kind = Node::Kind::array;
     for (const toml::node& item : *array) out.items.push_back(to_node(item, locate));
