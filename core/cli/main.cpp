@@ -85,7 +85,7 @@ ExitCode run(int argc, char** argv) {
   }
   const auto level = megatron::log::parse_level(context.log_level);
   if (!level.ok()) return finish(Status(level.status()).context("reading --log-level"));
-  megatron::log::configure({.level = *level});
+  megatron::log::set_level(*level);
   const Status status = context.action();
   return finish(status.ok() ? flush_output() : status);
 }

@@ -28,6 +28,7 @@ class Loader {
     for (const auto& [open_id, name] : chain_)
       if (open_id == id) return cycle(path, *from, id);
 
+    if (!is_toml_text(path)) return unnamable(path);
     auto text_of_file = read_file(path);
     if (!text_of_file.ok()) return unreadable(path, from, text_of_file.status());
     auto file = std::make_shared<const SourceFile>(
@@ -68,6 +69,13 @@ class Loader {
         text(location(node.origin), ": include = ", excerpt(node), " is not a list of files"),
         text("this is ", kind_name(node)),
         "write include = [\"base.toml\"], paths relative to this file");
+  }
+
+  // A checkpoint's manifest tells where its values came from.
+  static Status unnamable(const std::string& path) {
+    return invalid_argument(text("cannot read the manifest ", path),
+                            "the file's name is not UTF-8, and a manifest names it",
+                            "rename the file or its folder");
   }
 
   static Status unreadable(const std::string& path, const Origin* from, const Status& status) {

@@ -1,6 +1,8 @@
 #include "config/overrides.hpp"
 
+#include <charconv>
 #include <optional>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -24,6 +26,16 @@ std::vector<std::string> split(std::string_view dotted) {
     if (dot == std::string_view::npos) return parts;
     dotted.remove_prefix(dot + 1);
   }
+}
+
+// "1e400", "99999999999999999999": numbers that 64 bits do not hold.
+bool is_number_out_of_range(std::string_view written) {
+  const char* end = written.data() + written.size();
+  const auto beyond = [&](auto number) {
+    const auto parsed = std::from_chars(written.data(), end, number);
+    return parsed.ec == std::errc::result_out_of_range && parsed.ptr == end;
+  };
+  return beyond(int64_t{}) || beyond(double{});
 }
 
 // Nothing when the text opens a list or a quote and is no TOML.
@@ -66,6 +78,12 @@ class Override {
       return;
     }
     const auto written = trimmed(std::string_view(assignment_).substr(equals + 1));
+    if (is_number_out_of_range(written)) {
+      problems.add(origin_, text(written, " does not fit into 64 bits"),
+                   "integers lie in -2^63 to 2^63-1, other numbers within ±1.8e308",
+                   "write a number within these limits; as text, it needs quotes");
+      return;
+    }
     const auto value = value_of(written, origin_);
     if (!value) {
       problems.add(

@@ -1,6 +1,7 @@
 // --print-config: what the run will use, and why.
 #include <algorithm>
 
+#include "base/printable.hpp"
 #include "config/resolve.hpp"
 
 namespace megatron::config {
@@ -24,14 +25,15 @@ void print(const Section& section, std::string& out) {
     const bool set = is_set(entry.value);
     // TOML has no "not set": such a line is a comment as a whole.
     Line line{set ? entry.option.key : text("# ", entry.option.key),
-              set ? to_toml(entry.value) : "", set ? provenance(entry.origin) : "not set"};
+              set ? to_toml(entry.value) : "",
+              set ? printable(provenance(entry.origin)) : "not set"};
     key_width = std::max(key_width, line.key.size());
     value_width = std::max(value_width, std::min(line.value.size(), kWidestColumn));
     lines.push_back(std::move(line));
   }
   const std::string name =
       section.repeated() ? text("[[", section.name(), "]]") : text("[", section.name(), "]");
-  out += text(name, "  # ", provenance(section.origin()), "\n");
+  out += text(name, "  # ", printable(provenance(section.origin())), "\n");
   for (const Line& line : lines) {
     out += text(padded(line.key, key_width), " = ", padded(line.value, value_width), "  # ",
                 line.comment, "\n");

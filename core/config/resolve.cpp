@@ -7,6 +7,7 @@
 #include "base/suggest.hpp"
 #include "config/fit.hpp"
 #include "config/problems.hpp"
+#include "config/toml.hpp"
 
 namespace megatron::config {
 namespace {
@@ -240,9 +241,16 @@ class Resolver {
     std::string folder = manifest_.folder();
     if (entry.origin.kind == Origin::Kind::file) folder = entry.origin.file->folder;
     if (entry.origin.kind == Origin::Kind::command_line) folder.clear();
-    if (auto* path = std::get_if<std::string>(&entry.value)) *path = absolute_path(*path, folder);
+    const auto complete = [&](std::string& path) {
+      path = absolute_path(path, folder);
+      if (is_toml_text(path)) return;
+      problems_.add(entry.origin, text("the path ", path, " is not UTF-8"),
+                    "a run writes its paths into its checkpoints' manifests, which are UTF-8",
+                    "rename the folder, or work in another one");
+    };
+    if (auto* path = std::get_if<std::string>(&entry.value)) complete(*path);
     if (auto* paths = std::get_if<std::vector<std::string>>(&entry.value))
-      for (std::string& path : *paths) path = absolute_path(path, folder);
+      std::for_each(paths->begin(), paths->end(), complete);
   }
 
   const Manifest& manifest_;

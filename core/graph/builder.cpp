@@ -6,8 +6,18 @@
 namespace megatron::graph {
 namespace {
 
-// So that bytes, FLOPs and sums over many tensors stay far from the end of 64 bits.
-constexpr double kMaxElements = 1LL << 48;
+// So that sums of bytes over all tensors of a model stay within 64 bits.
+constexpr double kMaxElements = 1LL << 40;
+
+Status check_elements(const Type& type, std::string_view what) {
+  double elements = 1;
+  for (const auto& d : type.dims) elements *= static_cast<double>(d.size);
+  if (elements <= kMaxElements) return {};
+  return invalid_argument(
+      text(what, " is larger than any machine"),
+      text("its type is ", to_string(type), "; a tensor has at most 2^40 elements"),
+      "lower the sizes above");
+}
 
 }  // namespace
 
@@ -54,13 +64,7 @@ Status ProgramBuilder::declare(std::string_view name, const Type& type, std::str
           text("its type is ", to_string(type)), "sizes must be positive");
     }
   }
-  double elements = 1;
-  for (const auto& d : type.dims) elements *= static_cast<double>(d.size);
-  if (elements > kMaxElements) {
-    return invalid_argument(text(what, " '", name, "' is larger than any machine"),
-                            text("its type is ", to_string(type)), "lower the sizes above");
-  }
-  return {};
+  return check_elements(type, text(what, " '", name, "'"));
 }
 
 Result<ValueId> ProgramBuilder::parameter(std::string_view name, Type type, Initializer init,
@@ -142,6 +146,8 @@ Result<std::vector<ValueId>> ProgramBuilder::write(const OpDef* row, std::string
   }
   auto results = infer_types(*row, attrs, types);
   if (!results.ok()) return where(std::move(results).status());
+  for (const Type& type : *results)
+    MGT_RETURN_IF_ERROR(where(check_elements(type, text("a result of op '", name, "'"))));
   Node node;
   node.op = row;
   node.inputs = std::move(inputs);

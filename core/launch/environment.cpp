@@ -35,8 +35,8 @@ class Reader {
   }
   uint16_t port(std::string_view name) {
     const uint32_t out = number(name);
-    if (out > std::numeric_limits<uint16_t>::max())
-      fail(text("environment variable ", name, " is ", out, ", and a port is at most 65535"));
+    if (out < 1 || out > std::numeric_limits<uint16_t>::max())
+      fail(text("environment variable ", name, " is ", out, ", and a port lies in 1 to 65535"));
     return static_cast<uint16_t>(out);
   }
   void fail(std::string_view fact) {

@@ -51,26 +51,22 @@ class LevelWord : public spdlog::custom_flag_formatter {
   }
 };
 
-std::shared_ptr<spdlog::logger> make_logger(const Options& options) {
-  auto sink = std::make_shared<spdlog::sinks::stderr_color_sink_mt>(
-      options.colour ? spdlog::color_mode::automatic : spdlog::color_mode::never);
-  std::string pattern;
-  if (options.timestamps) pattern += "%H:%M:%S.%e ";
-  if (options.rank.has_value()) pattern += text("[rank ", *options.rank, "] ");
+// Not spdlog's registry: a plugin that uses spdlog itself must not find or replace our logger.
+// Never destroyed: threads may log until the process ends.
+spdlog::logger& make_logger() {
   auto formatter = std::make_unique<spdlog::pattern_formatter>();
-  formatter->add_flag<LevelWord>('*').set_pattern(pattern + "%*%v");
+  formatter->add_flag<LevelWord>('*').set_pattern("%*%v");
+  auto sink = std::make_shared<spdlog::sinks::stderr_color_sink_mt>();
   sink->set_formatter(std::move(formatter));
 
-  auto logger = std::make_shared<spdlog::logger>("megatron", std::move(sink));
-  logger->set_level(to_spdlog(options.level));
-  logger->flush_on(spdlog::level::trace);
+  auto& logger = *new spdlog::logger("megatron", std::move(sink));
+  logger.set_level(spdlog::level::info);
+  logger.flush_on(spdlog::level::trace);
   return logger;
 }
 
-// Not spdlog's registry: a plugin that uses spdlog itself must not find or replace our logger.
-// Never destroyed: threads may log until the process ends.
-std::shared_ptr<spdlog::logger>& logger() {
-  static auto& instance = *new std::shared_ptr<spdlog::logger>(make_logger({}));
+spdlog::logger& logger() {
+  static spdlog::logger& instance = make_logger();
   return instance;
 }
 
@@ -90,13 +86,13 @@ Result<Level> parse_level(std::string_view name) {
 
 std::string_view level_name(Level level) { return kLevels[static_cast<uint32_t>(level)]; }
 
-void configure(const Options& options) { logger() = make_logger(options); }
+void set_level(Level level) { logger().set_level(to_spdlog(level)); }
 
-bool enabled(Level level) { return logger()->should_log(to_spdlog(level)); }
+bool enabled(Level level) { return logger().should_log(to_spdlog(level)); }
 
 void write(Level level, std::string_view message) {
   const std::string line = printable_lines(without_newlines(message));
-  logger()->log(to_spdlog(level), spdlog::string_view_t(line.data(), line.size()));
+  logger().log(to_spdlog(level), spdlog::string_view_t(line.data(), line.size()));
 }
 
 std::string plugin_text(std::string_view plugin, std::string_view message) {

@@ -1,9 +1,8 @@
 // Plain lines to stderr, one writer for the host and its plugins. Warnings and errors start with
-// their level; every line starts with the rank where there are several.
+// their level, in colour on a terminal.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -25,15 +24,8 @@ enum class Level : uint32_t {
 Result<Level> parse_level(std::string_view name);
 std::string_view level_name(Level level);
 
-struct Options {
-  Level level = Level::info;
-  std::optional<uint32_t> rank = {};  // "[rank 3] " before every line
-  bool timestamps = false;            // "12:34:56.789 " before that
-  bool colour = true;                 // of the level's word; never when stderr is no terminal
-};
-
-// May be called again, by one thread at a time and before others log. Without it: the defaults.
-void configure(const Options& options);
+// Messages below it are dropped; `info` at the start.
+void set_level(Level level);
 bool enabled(Level level);
 
 // Thread-safe; a message of several lines stays together. Trailing newlines are dropped.

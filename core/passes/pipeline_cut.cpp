@@ -28,6 +28,8 @@ int64_t block_count(const Program& program) {
 
 namespace {
 
+constexpr int64_t kLongest = 1 << 20;  // group of a layout, written out
+
 // "Ett|(tt|)*2tL" -> layers of each stage.
 class StageText {
  public:
@@ -82,6 +84,8 @@ class StageText {
         end = static_cast<size_t>(parsed.ptr - text_.data()) - 1;
       }
       if (repeat < 1) return fail("a group is written (…)*n");
+      if (repeat > kLongest || static_cast<int64_t>(close - i) > kLongest / repeat)
+        return fail(megatron::text("written out it is longer than ", kLongest));
       for (int64_t k = 0; k < repeat; ++k) out += text_.substr(i + 1, close - i - 1);
       i = end;
     }
@@ -95,24 +99,27 @@ class StageText {
   int64_t blocks_;
 };
 
+Status misfit(const PipelineSplit& split, int64_t blocks) {
+  return invalid_argument(text("the model has ", blocks, " layers"),
+                          text("the first and last pipeline stages ask for ", split.first_layers,
+                               " and ", split.last_layers, " of them"),
+                          "change num_layers_in_first_ or _last_pipeline_stage");
+}
+
 // Layers of each virtual stage; embedding and loss count as layers where the layout says so.
 Result<std::vector<int64_t>> deal(const PipelineSplit& split, int64_t stages, int64_t blocks) {
   std::vector<int64_t> layers(static_cast<size_t>(stages), 0);
   size_t begin = 0;
   size_t end = layers.size();
   int64_t left = blocks;
+  if (split.first_layers > blocks || split.last_layers > blocks) return misfit(split, blocks);
   if (split.first_layers > 0) left -= layers[begin++] = split.first_layers;
   if (split.last_layers > 0) left -= layers[--end] = split.last_layers;
   const int64_t embedding = split.embedding_counts && split.first_layers == 0 ? 1 : 0;
   const int64_t loss = split.loss_counts && split.last_layers == 0 ? 1 : 0;
   const auto open = static_cast<int64_t>(end - begin);
   const int64_t units = left + embedding + loss;
-  if (left < 0 || (open == 0 && left != 0)) {
-    return invalid_argument(text("the model has ", blocks, " layers"),
-                            text("the first and last pipeline stages ask for ", split.first_layers,
-                                 " and ", split.last_layers, " of them"),
-                            "change num_layers_in_first_ or _last_pipeline_stage");
-  }
+  if (left < 0 || (open == 0 && left != 0)) return misfit(split, blocks);
   for (int64_t i = 0; i < open; ++i)
     layers[begin + static_cast<size_t>(i)] = units / open + (i < units % open ? 1 : 0);
   if (open > 0) {

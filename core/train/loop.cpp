@@ -101,7 +101,7 @@ class Loop {
     return Status::error(
         Code::failed_precondition,
         text("iteration ", record.iteration, " is not finite; the weights were not updated"), cause,
-        "lower optimizer.lr or raise its warm-up, and resume from the last checkpoint");
+        "lower optimizer.lr or raise its warm-up; start again, or resume from a checkpoint");
   }
 
   // Gives up when it is asked to stop: half an evaluation says nothing, and a resumed run owes it.

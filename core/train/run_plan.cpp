@@ -10,7 +10,7 @@
 namespace megatron::train {
 namespace {
 
-void add_traffic(const graph::Program& program, int64_t runs, std::vector<Traffic>& traffic) {
+Status add_traffic(const graph::Program& program, int64_t runs, std::vector<Traffic>& traffic) {
   for (const auto& node : program.nodes) {
     if (!node.op->communicates) continue;
     int64_t bytes = 0;
@@ -22,17 +22,21 @@ void add_traffic(const graph::Program& program, int64_t runs, std::vector<Traffi
     });
     if (row == traffic.end()) row = traffic.insert(row, {axis, std::string(node.op->name)});
     row->calls += runs;
-    row->bytes += runs * bytes;
+    if (__builtin_mul_overflow(runs, bytes, &bytes) ||
+        __builtin_add_overflow(row->bytes, bytes, &row->bytes))
+      return invalid_argument(text("a step moves more than 2^63 bytes over axis '", axis, "'"),
+                              text("most of them in ", row->op), "lower the model's sizes");
   }
+  return {};
 }
 
-StagePlan plan_stage(const Engine& engine) {
+Result<StagePlan> plan_stage(const Engine& engine) {
   StagePlan plan;
   plan.memory = engine.memory();
   for (const auto& p : engine.parameters()) plan.parameters += p.local.elements();
   for (const auto& work : engine.step_work()) {
     plan.flops += work.executable->flops() * static_cast<double>(work.runs);
-    add_traffic(work.executable->program(), work.runs, plan.traffic);
+    MGT_RETURN_IF_ERROR(add_traffic(work.executable->program(), work.runs, plan.traffic));
   }
   std::sort(plan.traffic.begin(), plan.traffic.end(),
             [](const Traffic& a, const Traffic& b) { return a.bytes > b.bytes; });
@@ -72,7 +76,7 @@ Result<RunPlan> plan_run(Experiment& experiment, const passes::Layout& layout,
     request.rank = rank;
     MGT_ASSIGN_OR_RETURN(const auto engine, Engine::plan(request));
     add_fields(engine->inputs(), fields);
-    StagePlan stage = plan_stage(*engine);
+    MGT_ASSIGN_OR_RETURN(StagePlan stage, plan_stage(*engine));
     stage.rank = rank;
     stage.stage = pipeline ? at[*pipeline] : 0;
     plan.stages.push_back(std::move(stage));

@@ -1,7 +1,11 @@
 #include "train/run_request.hpp"
 
+#include "train/sections.hpp"
+
 namespace megatron::train {
 namespace {
+
+constexpr int64_t kMaxMicroBatches = int64_t{1} << 16;  // of a data rank in a step
 
 Result<LrSchedule> lr_schedule(const config::Section& o, int64_t global_batch,
                                int64_t train_iters) {
@@ -96,6 +100,19 @@ Result<LoopOptions> loop_options(const Experiment& experiment, const passes::Lay
             : text("it is not a multiple of micro_batch_size · data ranks = ", o.micro_batch_size,
                    " · ", ranks),
         "change one of them");
+  }
+  if (o.global_batch_size > kMaxBatch) {
+    return invalid_argument(train.describe("micro_batch_size"),
+                            text("over ", ranks, " data ranks the global batch is ",
+                                 o.global_batch_size, "; at most ", kMaxBatch),
+                            "lower it, or the number of data ranks");
+  }
+  const int64_t micro_batches = o.global_batch_size / (o.micro_batch_size * ranks);
+  if (micro_batches > kMaxMicroBatches) {
+    return invalid_argument(train.describe("global_batch_size"),
+                            text("a step would take ", micro_batches,
+                                 " micro-batches of a data rank; at most ", kMaxMicroBatches),
+                            "raise micro_batch_size or the data ranks, or lower global_batch_size");
   }
   o.clip_grad = optimizer.get<double>("clip_grad");
   MGT_ASSIGN_OR_RETURN(o.lr, lr_schedule(optimizer, o.global_batch_size, o.train_iters));

@@ -11,9 +11,9 @@ using config::SectionSchema;
 
 namespace {
 
-// No run comes near them, and their product is a number of samples.
+// No run comes near them.
 constexpr double kMaxIterations = 1e10;
-constexpr double kMaxBatch = 1e8;
+constexpr double kMaxVocabularyMultiple = 1 << 20;
 
 Schema train_keys() {
   return Schema::of({
@@ -23,11 +23,11 @@ Schema train_keys() {
           .at_most(kMaxIterations),
       option("micro_batch_size", MGT_OPTION_INT, "1", "sequences that one rank computes at a time")
           .at_least(1)
-          .at_most(kMaxBatch),
+          .at_most(static_cast<double>(kMaxBatch)),
       option("global_batch_size", MGT_OPTION_INT, "0",
              "sequences of an iteration; 0 = micro_batch_size")
           .at_least(0)
-          .at_most(kMaxBatch),
+          .at_most(static_cast<double>(kMaxBatch)),
       option("seed", MGT_OPTION_INT, "1234", "of weights, dropout and data order").at_least(0),
       option("log_interval", MGT_OPTION_INT, "100", "iterations between console lines").at_least(1),
       option("eval_interval", MGT_OPTION_INT, "1000",
@@ -94,7 +94,8 @@ std::vector<SectionSchema> experiment_sections(bool several_ranks) {
            option("plugin", MGT_OPTION_STRING, "", "model plugin").required(),
            option("make_vocab_size_divisible_by", MGT_OPTION_INT, "128",
                   "rows of the embedding in memory; the padding takes no part in anything")
-               .at_least(1),
+               .at_least(1)
+               .at_most(kMaxVocabularyMultiple),
        })},
       {.name = "tokenizer",
        .presence = Presence::optional,

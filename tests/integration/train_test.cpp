@@ -489,6 +489,31 @@ TEST(Train, TwoRunsInAFolderAtATime) {
   EXPECT_EQ(first.finish().exit_code, 130);
 }
 
+// A checkpoint's manifest tells where its values came from: whatever the names, it can be read.
+TEST(Train, NamesOfFoldersAndManifests) {
+  const TempFolder folder;
+  const auto in = [&](const std::string& name, const std::string& manifest) {
+    fs::create_directories(folder / name);
+    write_file(folder / (name + "/" + manifest), kTinyGpt);
+    return run(host_command({"run", manifest, "--set", "train.train_iters=5"}, folder / name));
+  };
+  const std::string lines = "two\nlines", quotes = "a \"quoted\" # 'name'";
+  for (const auto& name : {lines, quotes, std::string("grün")}) {
+    const Outcome o = in(name, name + ".toml");
+    ASSERT_EQ(o.exit_code, 0) << o;
+    const Outcome generated = run(
+        host_command({"generate", "run", "--prompt", "a", "--max-new-tokens", "2"}, folder / name));
+    EXPECT_EQ(generated.exit_code, 0) << generated;
+  }
+  const std::string latin1 = "gr\xfcn";
+  const Outcome of_manifest = in("plain", latin1 + ".toml");
+  EXPECT_EQ(of_manifest.exit_code, 2) << of_manifest;
+  EXPECT_THAT(of_manifest.err, HasSubstr("the file's name is not UTF-8"));
+  const Outcome of_folder = in(latin1, "tiny.toml");
+  EXPECT_EQ(of_folder.exit_code, 2) << of_folder;
+  EXPECT_THAT(of_folder.err, HasSubstr("not UTF-8"));
+}
+
 TEST(Train, WhatCannotBeOverwrittenIsSaid) {
   const Experiment experiment;
   ASSERT_EQ(experiment.train(until(5)).exit_code, 0);

@@ -52,13 +52,13 @@ UcxCommunicator::UcxCommunicator(const Config& config, const CommContext& contex
       engine_->remote_gone(rank, orderly);
     };
   }
+  engine_->start();
 }
 
 UcxCommunicator::~UcxCommunicator() {
-  if (network_ != nullptr) engine_->locked([&] { network_->say_goodbye(); });
+  engine_->stop();
+  if (network_ != nullptr) network_->say_goodbye();
   peers_.say_goodbye();
-  engine_.reset();
-  network_.reset();
 }
 
 // Two rounds through the store: where everybody is, then the addresses of those on several hosts.

@@ -91,18 +91,20 @@ Status Engine::create(Options options, const std::vector<LocalAddress>& ranks, u
   if (network != nullptr) {
     MGT_RETURN_IF_ERROR(watch(engine->events_.get(), network->descriptor(), EPOLLIN, kNetwork));
   }
-  engine->thread_ = std::thread([raw = engine.get()] { raw->run(); });
   out = std::move(engine);
   return {};
 }
 
-Engine::~Engine() {
+void Engine::start() {
+  thread_ = std::thread([this] { run(); });
+}
+
+void Engine::stop() {
   stop_ = true;
-  if (thread_.joinable()) {
-    write_event(wake_.get());
-    write_event(peers_[self_].bell.get());
-    thread_.join();
-  }
+  if (!thread_.joinable()) return;
+  write_event(wake_.get());
+  write_event(peers_[self_].bell.get());
+  thread_.join();
 }
 
 void Engine::add(Work* work) {

@@ -46,7 +46,11 @@ class Engine {
   static Status create(Options options, const std::vector<LocalAddress>& ranks, uint32_t self,
                        LocalPeers& peers, LocalPeers::Deadline deadline, Network* network,
                        std::unique_ptr<Engine>& out);
-  ~Engine();
+  ~Engine() { stop(); }
+
+  // The progress thread; what the network calls back must be there from start() to stop().
+  void start();
+  void stop();
 
   void add(Work* work);
   void remove(Work* work);

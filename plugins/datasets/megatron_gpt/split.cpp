@@ -30,13 +30,14 @@ Result<SplitWeights> parse_split(std::string_view value) {
     const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), w);
     if (part.empty() || error != std::errc() || end != part.data() + part.size())
       return bad_split(value, text("'", part, "' is not a number"));
-    if (!(w >= 0) || std::isinf(w)) return bad_split(value, text("weight ", part, " is negative"));
+    if (!(w >= 0) || std::isinf(w))
+      return bad_split(value, text("weight ", part, " is not a finite number of at least 0"));
     weights[count++] = w;
     if (comma == std::string_view::npos) break;
     rest.remove_prefix(comma + 1);
   }
   const double sum = weights[0] + weights[1] + weights[2];
-  if (!(sum > 0)) return bad_split(value, "its weights sum to 0");
+  if (!(sum > 0) || std::isinf(sum)) return bad_split(value, text("its weights sum to ", sum));
   for (auto& w : weights) w /= sum;
   return weights;
 }

@@ -5,8 +5,8 @@ namespace {
 using megatron::option;
 
 // Far beyond any model, and near enough that no size computed from them overflows.
-constexpr double kMaxLayers = 1 << 20;
-constexpr double kMaxSize = 1 << 30;
+constexpr double kMaxLayers = 1 << 14;
+constexpr double kMaxSize = 1 << 24;
 
 constexpr megatron::Option kOptions[] = {
     option("num_layers", MGT_OPTION_INT, "", "transformer blocks")

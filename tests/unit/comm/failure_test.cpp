@@ -150,6 +150,19 @@ TEST_P(Failures, ARankThatLeavesAfterItsPartDisturbsNobody) {
   });
 }
 
+// While one communicator is taken down, the others' goodbyes arrive.
+TEST_P(Failures, LeavingTogetherDisturbsNobody) {
+  for (int world_number = 0; world_number < 6; ++world_number) {
+    expect_all_pass(world(5), [](Rank& r) {
+      const auto group = r.group("world");
+      const Status s = group.run({operation(MGT_BARRIER, 0, nullptr, nullptr, 0)});
+      ASSERT_TRUE(s.ok()) << s.message();
+      std::this_thread::sleep_for(100ms);  // the progress threads rest, and only listen
+      r.meet("end");
+    });
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Hosts, Failures, ::testing::Values(false, true),
                          [](const auto& p) { return p.param ? "Different" : "Same"; });
 

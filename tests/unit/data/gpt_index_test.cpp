@@ -167,9 +167,15 @@ TEST(Split, Errors) {
                 "\n  fix: write the weights of train, valid and test, e.g. split = \"969,30,1\"");
   };
   const std::pair<std::string_view, std::string_view> kCases[] = {
-      {"", "'' is not a number"},        {"9,x,1", "'x' is not a number"},
-      {"9,,1", "'' is not a number"},    {"1,1,1,1", "it has more than three weights"},
-      {"1,-1", "weight -1 is negative"}, {"0,0,0", "its weights sum to 0"},
+      {"", "'' is not a number"},
+      {"9,x,1", "'x' is not a number"},
+      {"9,,1", "'' is not a number"},
+      {"1,1,1,1", "it has more than three weights"},
+      {"1,-1", "weight -1 is not a finite number of at least 0"},
+      {"1,nan", "weight nan is not a finite number of at least 0"},
+      {"inf,1", "weight inf is not a finite number of at least 0"},
+      {"1e308,1e308,1e308", "its weights sum to inf"},
+      {"0,0,0", "its weights sum to 0"},
   };
   for (const auto& [split, cause] : kCases)
     EXPECT_EQ(parse_split(split).status().message(), error(split, cause));

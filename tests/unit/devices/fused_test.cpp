@@ -164,19 +164,20 @@ INSTANTIATE_TEST_SUITE_P(Implementations, FusedTest, ::testing::Values("referenc
 // Lengths one below, at and one above the borders of tiles, for the result and the gradient.
 TEST(Attention, TilesGiveThePlainSoftmax) {
   const PoolHost pool(2);
-  for (const auto& [s, t] : std::vector<std::pair<int64_t, int64_t>>{{63, 63},
-                                                                     {64, 64},
-                                                                     {65, 65},
-                                                                     {127, 127},
-                                                                     {128, 128},
-                                                                     {129, 129},
-                                                                     {255, 255},
-                                                                     {256, 256},
-                                                                     {257, 257},
-                                                                     {1, 257},
-                                                                     {257, 1},
-                                                                     {65, 129},
-                                                                     {129, 64}}) {
+  for (const auto& lengths : std::vector<std::pair<int64_t, int64_t>>{{63, 63},
+                                                                      {64, 64},
+                                                                      {65, 65},
+                                                                      {127, 127},
+                                                                      {128, 128},
+                                                                      {129, 129},
+                                                                      {255, 255},
+                                                                      {256, 256},
+                                                                      {257, 257},
+                                                                      {1, 257},
+                                                                      {257, 1},
+                                                                      {65, 129},
+                                                                      {129, 64}}) {
+    const int64_t s = lengths.first, t = lengths.second;
     for (const int64_t causal : {0, 1}) {
       const auto q = f32({1, s, 2, 8}), k = f32({1, t, 1, 8}), lse = f32({1, 2, s});
       const auto attributes = [&](std::string_view op) {

@@ -37,9 +37,10 @@ std::vector<Mistake> mistakes(const KernelDesc& right) {
     spoil(out.back().desc);
   };
   using Tensors = std::vector<TensorDesc> KernelDesc::*;
-  for (const auto& [side, tensors] :
-       {std::pair<std::string_view, Tensors>{"input", &KernelDesc::inputs},
-        {"output", &KernelDesc::outputs}}) {
+  for (const auto& operands : {std::pair<std::string_view, Tensors>{"input", &KernelDesc::inputs},
+                               {"output", &KernelDesc::outputs}}) {
+    const std::string_view side = operands.first;
+    const Tensors tensors = operands.second;
     for (size_t i = 0; i < (right.*tensors).size(); ++i) {
       const auto at = text(side, " ", i);
       const TensorDesc& t = (right.*tensors)[i];
