@@ -66,7 +66,7 @@ const Slip kSlips[] = {
     {"MissingKeyOfAPlugin", "seq_length = 16\n", "",
      R"(error: tiny.toml:11:1: key 'seq_length' is missing in [model]
   plugin 'gpt' of [model] requires it: tokens of a training sequence
-  fix: add seq_length = <an integer at least 1 and at most 1073741824>
+  fix: add seq_length = <an integer at least 1 and at most 16777216>
 )"},
     {"UnknownSection", "[data]", "[dta]",
      R"(error: tiny.toml: section [data] is missing

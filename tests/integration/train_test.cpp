@@ -501,8 +501,8 @@ TEST(Train, NamesOfFoldersAndManifests) {
   for (const auto& name : {lines, quotes, std::string("grün")}) {
     const Outcome o = in(name, name + ".toml");
     ASSERT_EQ(o.exit_code, 0) << o;
-    const Outcome generated = run(
-        host_command({"generate", "run", "--prompt", "a", "--max-new-tokens", "2"}, folder / name));
+    const Outcome generated =
+        run(host_command({"generate", "run", "--prompt", "a", "--tokens", "2"}, folder / name));
     EXPECT_EQ(generated.exit_code, 0) << generated;
   }
   const std::string latin1 = "gr\xfcn";
