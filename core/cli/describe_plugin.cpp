@@ -102,10 +102,10 @@ Status describe_plugin(const DescribeOptions& options, const Context& context) {
 std::string description_text(const Described& described) {
   const auto& [plugin, note, schema] = described;
   std::string out =
-      text(plugin::kind_name(plugin.kind()), "/", plugin.name(), " ", plugin.version(), " (ABI ",
-           plugin::abi_text(note.abi_major, note.abi_minor), ", ", plugin::tier_name(note.tier),
-           " tier, sdk ", note.sdk_version, ", ", note.compiler, ")\n", plugin.description(), "\n",
-           printable(plugin.path()), "\n\n");
+      text(plugin::kind_name(plugin.kind()), "/", plugin.name(), " ", printable(plugin.version()),
+           " (ABI ", plugin::abi_text(note.abi_major, note.abi_minor), ", ",
+           plugin::tier_name(note.tier), " tier, sdk ", note.sdk_version, ", ", note.compiler,
+           ")\n", printable(plugin.description()), "\n", printable(plugin.path()), "\n\n");
   if (schema.options().empty()) return out.append(kNoOptions);
   auto rows = option_rows(schema);
   rows.insert(rows.begin(), {"OPTION", "TYPE", "DEFAULT", "ALLOWED", "MEANING"});

@@ -36,7 +36,7 @@ std::string markdown_table(const std::vector<TableRow>& rows) {
   for (size_t r = 0; r < rows.size(); ++r) {
     for (const std::string& cell : rows[r]) {
       out += "| ";
-      for (const char c : cell) out += c == '|' ? "\\|" : std::string(1, c);
+      for (const char c : printable(cell)) out += c == '|' ? "\\|" : std::string(1, c);
       out += cell.empty() ? "" : " ";
     }
     out += "|\n";
