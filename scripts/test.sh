@@ -19,7 +19,7 @@ cmake --build --preset "$preset" --parallel "$(nproc)" -- --quiet
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 status=0
-ctest --test-dir "build/$preset" --output-on-failure --parallel "$(nproc)" >"$log" 2>&1 || status=$?
+ctest --preset "$preset" --parallel "$(nproc)" >"$log" 2>&1 || status=$?
 grep -vE '^ *Start +[0-9]+:|Passed +[0-9.]+ sec$' "$log" || true
 skipped=$(grep -c '\*\*\*Skipped' "$log" || true)
 echo "skipped tests: $skipped"

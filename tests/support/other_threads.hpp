@@ -14,6 +14,13 @@
 
 namespace megatron::test {
 
+// ThreadSanitizer has a thread of its own that never rests.
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool kThreadsCanRest = false;
+#else
+inline constexpr bool kThreadsCanRest = true;
+#endif
+
 // How often the threads of this process, the calling one apart, went to sleep or were sent to.
 inline int64_t switches_of_other_threads() {
   int64_t sum = 0;

@@ -186,6 +186,7 @@ TEST(Resources, NothingIsLeftInSharedMemoryFolders) {
 }
 
 TEST(Resources, AnIdleProgressThreadSleepsUntilItIsNeeded) {
+  if (!kThreadsCanRest) GTEST_SKIP() << "a sanitizer's thread never rests";
   for (const bool hosts : {false, true}) {
     World world{.ranks = 2};
     if (hosts) world.hosts = {"a", "b"};

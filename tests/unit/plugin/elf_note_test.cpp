@@ -116,7 +116,7 @@ TEST_F(DamagedFile, EachRefusalHasItsReason) {
             "file again");
   EXPECT_THAT(message(bytes_.substr(0, 100)),
               testing::StartsWith("truncated ELF file\n  a table of "));
-  EXPECT_THAT(message(bytes_.substr(0, bytes_.size() / 2)),
+  EXPECT_THAT(message(bytes_.substr(0, note_offset())),
               testing::StartsWith("truncated ELF file\n  a segment of "));
   EXPECT_EQ(message(with(EI_CLASS, char{1})),
             "not a 64-bit ELF file\n  its class is 1, this host loads class 2 (64 bits)\n  fix: "
