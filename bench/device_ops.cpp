@@ -194,17 +194,9 @@ void run(const Options& o) {
   plugin::Registry registry(
       value_or_throw(plugin::make_search_path({}, {}, plugin::system_search_environment())),
       services);
-  const std::vector<std::string> values = {"train.train_iters=1",
-                                           "model.plugin=gpt",
-                                           "model.num_layers=1",
-                                           "model.hidden_size=64",
-                                           "model.num_attention_heads=1",
-                                           "model.seq_length=8",
-                                           "optimizer.lr=1e-4",
-                                           "model.vocab_size=64",
-                                           "data.plugin=mock",
-                                           fmt::format("device.plugin={}", o.at("device"))};
-  auto experiment = value_or_throw(train::Experiment::load("/dev/null", values, registry));
+  const std::vector<std::string> values = {fmt::format("device.plugin={}", o.at("device"))};
+  auto experiment =
+      value_or_throw(train::Experiment::load(MEGATRON_BENCH_MANIFEST, values, registry));
   const DeviceView device = value_or_throw(experiment->device());
 
   const int64_t b = std::atoll(o.at("batch").c_str()), s = std::atoll(o.at("seq").c_str());

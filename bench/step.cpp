@@ -85,19 +85,14 @@ int run(const Options& o) {
       value_or_throw(plugin::make_search_path({}, {}, plugin::system_search_environment())),
       services);
   const std::vector<std::string> values = {
-      "train.train_iters=1",
-      "model.plugin=gpt",
       fmt::format("model.num_layers={}", o["layers"]),
       fmt::format("model.hidden_size={}", o["hidden"]),
       fmt::format("model.num_attention_heads={}", o["heads"]),
       fmt::format("model.seq_length={}", o["seq"]),
       fmt::format("model.max_position_embeddings={}", std::max<int64_t>(o["seq"], 1024)),
-      fmt::format("model.vocab_size={}", o["vocab"]),
-      "model.hidden_dropout=0.0",
-      "model.attention_dropout=0.0",
-      "data.plugin=mock",
-      "optimizer.lr=1e-4"};
-  auto experiment = value_or_throw(train::Experiment::load("/dev/null", values, registry));
+      fmt::format("model.vocab_size={}", o["vocab"])};
+  auto experiment =
+      value_or_throw(train::Experiment::load(MEGATRON_BENCH_MANIFEST, values, registry));
   train::EngineRequest request;
   request.model = value_or_throw(experiment->model());
   request.device = value_or_throw(experiment->device());
@@ -155,8 +150,8 @@ int run(const Options& o) {
     return 0;
   }
   fmt::print("{}; {} parameters, batch {}, {} tokens; loss {:.4f}\n",
-             value_or_throw(request.device.description()), engine->programs().parameter_count, o["batch"],
-             o["seq"], loss);
+             value_or_throw(request.device.description()), engine->programs().parameter_count,
+             o["batch"], o["seq"], loss);
   fmt::print("step {:.3f} s (median of {}; {:.3f} to {:.3f}), {:.1f} tokens/s\n", seconds,
              times.size(), *std::min_element(times.begin(), times.end()),
              *std::max_element(times.begin(), times.end()), static_cast<double>(tokens) / seconds);
