@@ -58,22 +58,34 @@ double gemm_rate(const DeviceView& device, int64_t m, int64_t n, int64_t k) {
   return median(rates);
 }
 
+// Options that set a size of gpt2.toml.
+const std::map<std::string, std::string> kSizes = {{"seq", "seq_length"},
+                                                   {"layers", "num_layers"},
+                                                   {"hidden", "hidden_size"},
+                                                   {"heads", "num_attention_heads"},
+                                                   {"vocab", "vocab_size"}};
+
 struct Options {
-  std::map<std::string, int64_t> values = {{"batch", 4},     {"seq", 64},     {"steps", 3},
-                                           {"layers", 12},   {"hidden", 768}, {"heads", 12},
-                                           {"vocab", 50257}, {"json", 0}};
-  int64_t operator[](const std::string& name) const { return values.at(name); }
+  int64_t batch = 4, steps = 3;
+  bool json = false;
+  std::vector<std::string> sizes;  // KEY=VALUE for the manifest
 };
 
 Options parse(int argc, char** argv) {
   Options o;
   for (int i = 1; i < argc; ++i) {
     const std::string name = argv[i] + (std::strncmp(argv[i], "--", 2) == 0 ? 2 : 0);
-    if (!o.values.contains(name)) {
-      fmt::print(stderr, "unknown option {}\n", argv[i]);
+    const auto size = kSizes.find(name);
+    if (name == "json") {
+      o.json = true;
+    } else if (i + 1 < argc && size != kSizes.end()) {
+      o.sizes.push_back(text("model.", size->second, "=", argv[++i]));
+    } else if (i + 1 < argc && (name == "batch" || name == "steps")) {
+      (name == "batch" ? o.batch : o.steps) = std::max(1ll, std::atoll(argv[++i]));
+    } else {
+      fmt::print(stderr, "unknown option, or one without its value: {}\n", argv[i]);
       std::exit(2);
     }
-    o.values[name] = name == "json" ? 1 : std::atoll(i + 1 < argc ? argv[++i] : "0");
   }
   return o;
 }
@@ -84,32 +96,30 @@ int run(const Options& o) {
   plugin::Registry registry(
       value_or_throw(plugin::make_search_path({}, {}, plugin::system_search_environment())),
       services);
-  const std::vector<std::string> values = {
-      fmt::format("model.num_layers={}", o["layers"]),
-      fmt::format("model.hidden_size={}", o["hidden"]),
-      fmt::format("model.num_attention_heads={}", o["heads"]),
-      fmt::format("model.seq_length={}", o["seq"]),
-      fmt::format("model.max_position_embeddings={}", std::max<int64_t>(o["seq"], 1024)),
-      fmt::format("model.vocab_size={}", o["vocab"])};
   auto experiment =
-      value_or_throw(train::Experiment::load(MEGATRON_BENCH_MANIFEST, values, registry));
+      value_or_throw(train::Experiment::load(MEGATRON_BENCH_MANIFEST, o.sizes, registry));
+  const auto size = [&](std::string_view key) {
+    return experiment->config().section("model").get<int64_t>(key);
+  };
+  const int64_t seq = size("seq_length"), hidden = size("hidden_size");
+  const auto vocab = static_cast<uint32_t>(size("vocab_size"));
   train::EngineRequest request;
   request.model = value_or_throw(experiment->model());
   request.device = value_or_throw(experiment->device());
   request.optimizer = value_or_throw(experiment->optimizer());
   request.layout = experiment->single_layout();
-  request.micro_batch_size = o["batch"];
+  request.micro_batch_size = o.batch;
   request.evaluate = false;
   auto engine = value_or_throw(train::Engine::create(request));
   throw_if_error(engine->initialize_parameters());
 
-  const int64_t tokens = o["batch"] * o["seq"];
+  const int64_t tokens = o.batch * seq;
   std::mt19937 rng(1);
   std::vector<int32_t> ids, labels, positions;
   for (int64_t i = 0; i < tokens; ++i) {
-    ids.push_back(static_cast<int32_t>(rng() % static_cast<uint32_t>(o["vocab"])));
-    labels.push_back(static_cast<int32_t>(rng() % static_cast<uint32_t>(o["vocab"])));
-    positions.push_back(static_cast<int32_t>(i % o["seq"]));
+    ids.push_back(static_cast<int32_t>(rng() % vocab));
+    labels.push_back(static_cast<int32_t>(rng() % vocab));
+    positions.push_back(static_cast<int32_t>(i % seq));
   }
   const std::vector<float> mask(static_cast<size_t>(tokens), 1.0F);
   const auto feed = [&](int64_t, std::string_view name) -> const void* {
@@ -129,9 +139,8 @@ int run(const Options& o) {
   for (const auto& work : engine->step_work()) work.executable->enable_profile();
   std::vector<double> times, rates;
   double loss = 0;
-  for (int64_t i = 0; i < o["steps"]; ++i) {
-    rates.push_back(
-        gemm_rate(request.device, std::min<int64_t>(tokens, 1024), 4 * o["hidden"], o["hidden"]));
+  for (int64_t i = 0; i < o.steps; ++i) {
+    rates.push_back(gemm_rate(request.device, std::min<int64_t>(tokens, 1024), 4 * hidden, hidden));
     const auto start = Clock::now();
     loss = step(i + 2);
     times.push_back(seconds_since(start));
@@ -141,7 +150,7 @@ int run(const Options& o) {
   const double seconds = median(times);
   const double rate = median(rates);
   const double gflops = engine->programs().train_flops / seconds / 1e9;
-  if (o["json"] != 0) {
+  if (o.json) {
     fmt::print(
         "{{\"tokens_per_second\": {:.1f}, \"step_seconds\": {:.3f}, \"gflops\": {:.1f}, "
         "\"gemm_gflops\": {:.1f}, \"peak_rss_gb\": {:.2f}}}\n",
@@ -151,7 +160,7 @@ int run(const Options& o) {
   }
   fmt::print("{}; {} parameters, batch {}, {} tokens; loss {:.4f}\n",
              value_or_throw(request.device.description()), engine->programs().parameter_count,
-             o["batch"], o["seq"], loss);
+             o.batch, seq, loss);
   fmt::print("step {:.3f} s (median of {}; {:.3f} to {:.3f}), {:.1f} tokens/s\n", seconds,
              times.size(), *std::min_element(times.begin(), times.end()),
              *std::max_element(times.begin(), times.end()), static_cast<double>(tokens) / seconds);
@@ -164,13 +173,13 @@ int run(const Options& o) {
              static_cast<double>(usage.ru_maxrss) / 1e6);
   fmt::print("{:<30} {:<12} {:>6} {:>9} {:>6} {:>8}\n", "op", "kernel", "calls", "s/step", "%",
              "GF/s");
-  const auto steps = static_cast<double>(o["steps"]);
+  const auto steps = static_cast<double>(o.steps);
   double total = 0;
   for (const auto& work : engine->step_work()) {
     for (const auto& row : work.executable->profile()) {
       total += row.seconds / steps;
       fmt::print("{:<30} {:<12} {:>6} {:>9.4f} {:>6.1f} {:>8.1f}\n", row.op, row.implementation,
-                 row.calls / o["steps"], row.seconds / steps, 100 * row.seconds / steps / seconds,
+                 row.calls / o.steps, row.seconds / steps, 100 * row.seconds / steps / seconds,
                  row.flops / row.seconds / 1e9);
     }
   }

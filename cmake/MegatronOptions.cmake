@@ -26,7 +26,6 @@ if(MEGATRON_SANITIZE)
   target_compile_options(megatron_options INTERFACE
     -fsanitize=${MEGATRON_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(megatron_options INTERFACE -fsanitize=${MEGATRON_SANITIZE})
-  # ThreadSanitizer does not follow fences. Those here order a look before a sleep; data is handed
-  # over by acquire and release.
+  # ThreadSanitizer does not follow fences, and GCC warns of each; it may report what one makes safe.
   target_compile_options(megatron_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-tsan>)
 endif()

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "cli/numbers.hpp"
+#include "launch/environment.hpp"
 #include "log/log.hpp"
-#include "train/layout_collector.hpp"
 
 namespace megatron::cli {
 namespace {
@@ -26,7 +26,7 @@ void add_manifest_arguments(CLI::App& command, ManifestArguments& arguments,
   command.add_option("--set", arguments.overrides, "Override a value of the manifest")
       ->type_name("SECTION.KEY=VALUE")
       ->allow_extra_args(false);
-  add_integer(command, "--ranks", arguments.ranks, 1, train::kMaxRanks,
+  add_integer(command, "--ranks", arguments.ranks, 1, launch::kMaxRanks,
               ranks_help + "; default: as many as [[parallel]] asks for");
 }
 

@@ -21,23 +21,28 @@ class Reader {
   std::string text_of(std::string_view name, std::string_view fallback = {}) const {
     return env_(name).value_or(std::string(fallback));
   }
-  uint32_t number(std::string_view name) {
+  uint32_t number(std::string_view name, uint32_t least, uint32_t most) {
     const auto value = env_(name);
-    uint32_t out = 0;
     if (!value) {
       fail(text("environment variable ", name, " is missing"));
-    } else if (const auto parsed =
-                   std::from_chars(value->data(), value->data() + value->size(), out);
-               parsed.ec != std::errc() || parsed.ptr != value->data() + value->size()) {
-      fail(text("environment variable ", name, " is '", *value, "', not a number"));
+      return least;
     }
-    return out;
+    uint64_t out = 0;
+    const auto parsed = std::from_chars(value->data(), value->data() + value->size(), out);
+    if (parsed.ec == std::errc::invalid_argument || parsed.ptr != value->data() + value->size()) {
+      fail(text("environment variable ", name, " is '", *value, "', not a whole number"));
+    } else if (parsed.ec != std::errc() || out < least || out > most) {
+      fail(text("environment variable ", name, " is ", *value, ", and must lie in ", least, " to ",
+                most));
+    } else {
+      return static_cast<uint32_t>(out);
+    }
+    return least;
   }
+  uint32_t index(std::string_view name) { return number(name, 0, kMaxRanks - 1); }
+  uint32_t count(std::string_view name) { return number(name, 1, kMaxRanks); }
   uint16_t port(std::string_view name) {
-    const uint32_t out = number(name);
-    if (out < 1 || out > std::numeric_limits<uint16_t>::max())
-      fail(text("environment variable ", name, " is ", out, ", and a port lies in 1 to 65535"));
-    return static_cast<uint16_t>(out);
+    return static_cast<uint16_t>(number(name, 1, std::numeric_limits<uint16_t>::max()));
   }
   void fail(std::string_view fact) {
     if (status_.ok()) {
@@ -99,10 +104,10 @@ void set_store(Reader& env, RankInfo& info, std::string_view host, std::string_v
 RankInfo from_torchrun(Reader& env) {
   RankInfo info;
   info.source = "torchrun variables";
-  info.rank = env.number("RANK");
-  info.world_size = env.number("WORLD_SIZE");
-  info.local_rank = env.has("LOCAL_RANK") ? env.number("LOCAL_RANK") : 0;
-  info.local_size = env.has("LOCAL_WORLD_SIZE") ? env.number("LOCAL_WORLD_SIZE") : 1;
+  info.rank = env.index("RANK");
+  info.world_size = env.count("WORLD_SIZE");
+  info.local_rank = env.has("LOCAL_RANK") ? env.index("LOCAL_RANK") : 0;
+  info.local_size = env.has("LOCAL_WORLD_SIZE") ? env.count("LOCAL_WORLD_SIZE") : 1;
   if (info.world_size > 1) {
     if (!env.has("MASTER_ADDR")) env.fail("environment variable MASTER_ADDR is missing");
     if (!env.has("MASTER_PORT")) env.fail("environment variable MASTER_PORT is missing");
@@ -114,11 +119,11 @@ RankInfo from_torchrun(Reader& env) {
 RankInfo from_slurm(Reader& env) {
   RankInfo info;
   info.source = "Slurm";
-  info.rank = env.number("SLURM_PROCID");
-  info.world_size = env.has("SLURM_STEP_NUM_TASKS") ? env.number("SLURM_STEP_NUM_TASKS")
-                                                    : env.number("SLURM_NTASKS");
-  info.local_rank = env.number("SLURM_LOCALID");
-  const uint32_t node = env.has("SLURM_NODEID") ? env.number("SLURM_NODEID") : 0;
+  info.rank = env.index("SLURM_PROCID");
+  info.world_size = env.has("SLURM_STEP_NUM_TASKS") ? env.count("SLURM_STEP_NUM_TASKS")
+                                                    : env.count("SLURM_NTASKS");
+  info.local_rank = env.index("SLURM_LOCALID");
+  const uint32_t node = env.has("SLURM_NODEID") ? env.index("SLURM_NODEID") : 0;
   info.local_size = tasks_on_node(
       env.text_of("SLURM_STEP_TASKS_PER_NODE", env.text_of("SLURM_TASKS_PER_NODE", "1")), node);
   const std::string nodes = env.text_of("SLURM_STEP_NODELIST", env.text_of("SLURM_JOB_NODELIST"));
@@ -130,10 +135,10 @@ RankInfo from_slurm(Reader& env) {
 RankInfo from_open_mpi(Reader& env) {
   RankInfo info;
   info.source = "Open MPI";
-  info.rank = env.number("OMPI_COMM_WORLD_RANK");
-  info.world_size = env.number("OMPI_COMM_WORLD_SIZE");
-  info.local_rank = env.number("OMPI_COMM_WORLD_LOCAL_RANK");
-  info.local_size = env.number("OMPI_COMM_WORLD_LOCAL_SIZE");
+  info.rank = env.index("OMPI_COMM_WORLD_RANK");
+  info.world_size = env.count("OMPI_COMM_WORLD_SIZE");
+  info.local_rank = env.index("OMPI_COMM_WORLD_LOCAL_RANK");
+  info.local_size = env.count("OMPI_COMM_WORLD_LOCAL_SIZE");
   if (info.local_size < info.world_size && !env.has("MASTER_ADDR")) {
     env.fail("environment variable MASTER_ADDR is missing: mpirun started ranks on several hosts");
   }

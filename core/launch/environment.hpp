@@ -12,6 +12,8 @@
 
 namespace megatron::launch {
 
+inline constexpr uint32_t kMaxRanks = uint32_t{1} << 20;  // of a run
+
 struct RankInfo {
   uint32_t rank = 0;
   uint32_t world_size = 1;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "launch/environment.hpp"
+
 namespace megatron::train {
 namespace {
 
@@ -131,8 +133,8 @@ Result<passes::Layout> LayoutCollector::finish(std::optional<int64_t> ranks) con
     if (a.size != 0) {
       fixed *= a.size;
       product += text(product.empty() ? "" : " · ", a.name, " ", a.size);
-      if (fixed > kMaxRanks)
-        return invalid_argument(text("the layout needs more than ", kMaxRanks, " ranks"),
+      if (fixed > launch::kMaxRanks)
+        return invalid_argument(text("the layout needs more than ", launch::kMaxRanks, " ranks"),
                                 text("[[parallel]] asks for ", product),
                                 "lower the sizes in [[parallel]]");
       continue;

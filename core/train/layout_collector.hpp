@@ -9,8 +9,6 @@
 
 namespace megatron::train {
 
-inline constexpr int64_t kMaxRanks = int64_t{1} << 20;  // of a run
-
 class LayoutCollector {
  public:
   LayoutCollector();

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "base/file.hpp"
+#include "base/printable.hpp"
 #include "log/log.hpp"
 #include "train/run_plan.hpp"
 #include "train/run_request.hpp"
@@ -184,7 +185,7 @@ Result<LoopResult> run_experiment(Experiment& experiment, PoolServices& services
       MGT_ASSIGN_OR_RETURN(const std::string saved,
                            transfer.save(checkpoints, at, experiment.config_text(),
                                          checkpoint_section.get<int64_t>("keep")));
-      reporter.line(text(" saved checkpoint ", saved));
+      reporter.line(text(" saved checkpoint ", printable(saved)));
       if (folder) folder->keep_new();
       return {};
     };

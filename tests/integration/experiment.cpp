@@ -70,4 +70,14 @@ std::vector<std::string> until(int64_t iterations, std::vector<std::string> more
   return more;
 }
 
+Reference::Reference(int64_t iterations) : iterations_(iterations) {
+  const Outcome o = experiment_.train(until(iterations));
+  EXPECT_EQ(o.exit_code, 0) << o;
+}
+
+void Reference::expect_same(const Experiment& other) const {
+  EXPECT_EQ(other.metrics(), experiment_.metrics());
+  EXPECT_TRUE(other.checkpoint(iterations_) == experiment_.checkpoint(iterations_));
+}
+
 }  // namespace megatron::test

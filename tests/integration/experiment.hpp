@@ -71,4 +71,18 @@ class Experiment {
 // "train.train_iters=N" after --set.
 std::vector<std::string> until(int64_t iterations, std::vector<std::string> more = {});
 
+// Of a run that only a signal ends: no machine is too fast for a test that sends one.
+inline constexpr int64_t kEndless = 1'000'000;
+
+// The uninterrupted run that others are compared with.
+class Reference {
+ public:
+  explicit Reference(int64_t iterations);
+  void expect_same(const Experiment& other) const;
+
+ private:
+  int64_t iterations_;
+  Experiment experiment_;
+};
+
 }  // namespace megatron::test

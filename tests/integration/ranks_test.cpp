@@ -224,6 +224,7 @@ TEST(Limits, OfRunAndCheck) {
       {{"--set", "optimizer.lr_warmup_init=5.0"}, "it exceeds lr = "},
       {{"--set", "optimizer.lr_decay_style=WSD", "--set", "optimizer.lr_wsd_decay_iters=100"},
        "the last phase takes"},
+      {{"--set", "parallel.tensor.size=2", "--set", "comm.timeout=1e308"}, "'timeout' must be"},
       {{"--set", "train.output_dir=v5\xff"}, "not UTF-8"},
   };
   const Experiment e = experiment("");

@@ -13,6 +13,9 @@
 
 namespace megatron::comm {
 
+// Of the option `timeout`: a year, in seconds.
+inline constexpr double kMaxTimeout = 365 * 86400;
+
 using Clock = std::chrono::steady_clock;
 
 struct Operation {

@@ -1,3 +1,4 @@
+#include "common/operation.hpp"
 #include "communicator.hpp"
 
 namespace {
@@ -5,7 +6,8 @@ namespace {
 constexpr megatron::Option kOptions[] = {
     megatron::option("timeout", MGT_OPTION_FLOAT, "600.0",
                      "seconds that an operation may take when it does not say so itself")
-        .above(0),
+        .above(0)
+        .at_most(megatron::comm::kMaxTimeout),
 };
 
 }  // namespace

@@ -1,3 +1,4 @@
+#include "common/operation.hpp"
 #include "communicator.hpp"
 
 namespace {
@@ -6,7 +7,8 @@ constexpr megatron::Option kOptions[] = {
     megatron::option("timeout", MGT_OPTION_FLOAT, "600.0",
                      "seconds that an operation may take when it does not say so itself, and that "
                      "ranks wait for each other at creation")
-        .above(0),
+        .above(0)
+        .at_most(megatron::comm::kMaxTimeout),
     megatron::option("spin_us", MGT_OPTION_INT, "50",
                      "microseconds that a waiting thread looks for news before it sleeps")
         .at_least(0)

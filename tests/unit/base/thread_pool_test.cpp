@@ -111,7 +111,7 @@ TEST(ThreadPool, SleepingWorkersWake) {
 }
 
 TEST(ThreadPool, AnIdlePoolSleeps) {
-  if (!test::kThreadsCanRest) GTEST_SKIP() << "a sanitizer's thread never rests";
+  if (!test::kThreadsCanRest) GTEST_SKIP() << "ThreadSanitizer has a thread that never rests";
   const auto pool = make_pool({.workers = 4});
   pool->parallel_for(100, [](int64_t, uint32_t) {});
   EXPECT_TRUE(test::other_threads_fall_asleep());

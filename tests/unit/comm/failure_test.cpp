@@ -186,7 +186,7 @@ TEST(Resources, NothingIsLeftInSharedMemoryFolders) {
 }
 
 TEST(Resources, AnIdleProgressThreadSleepsUntilItIsNeeded) {
-  if (!kThreadsCanRest) GTEST_SKIP() << "a sanitizer's thread never rests";
+  if (!kThreadsCanRest) GTEST_SKIP() << "ThreadSanitizer has a thread that never rests";
   for (const bool hosts : {false, true}) {
     World world{.ranks = 2};
     if (hosts) world.hosts = {"a", "b"};
