@@ -111,6 +111,10 @@ Status unsound(const std::string& folder, std::string_view cause) {
                        cause, "resume from an older checkpoint of the run");
 }
 
+constexpr std::string_view kOtherModel = "it was written by another model or another optimizer";
+constexpr std::string_view kUseItsModel =
+    "load it with the model and optimizer that its config.toml names";
+
 Result<TensorReader> find_tensor(const SafetensorsReader& reader, const std::string& folder,
                                  std::string_view name, const std::vector<int64_t>& shape) {
   const auto it = reader.tensors().find(name);
@@ -121,9 +125,8 @@ Result<TensorReader> find_tensor(const SafetensorsReader& reader, const std::str
   };
   if (it == reader.tensors().end()) {
     return Status::error(Code::not_found,
-                         text("checkpoint '", folder, "' has no tensor '", name, "'"),
-                         "it was written by another model or another optimizer",
-                         "load it with the model and optimizer that its config.toml names");
+                         text("checkpoint '", folder, "' has no tensor '", name, "'"), kOtherModel,
+                         kUseItsModel);
   }
   if (it->second.dtype != DType::f32 || it->second.shape != shape) {
     return Status::error(Code::failed_precondition,
@@ -133,6 +136,23 @@ Result<TensorReader> find_tensor(const SafetensorsReader& reader, const std::str
                          "use the model of the checkpoint's config.toml");
   }
   return TensorReader(&reader, std::string(name));
+}
+
+Status check_tensors(const SafetensorsReader& reader, const std::string& folder,
+                     const std::vector<TensorShape>& run) {
+  std::set<std::string_view> names;
+  for (const auto& t : run) {
+    MGT_RETURN_IF_ERROR(find_tensor(reader, folder, t.name, t.shape).status());
+    names.insert(t.name);
+  }
+  for (const auto& [name, entry] : reader.tensors()) {
+    if (names.contains(name)) continue;
+    return Status::error(
+        Code::failed_precondition,
+        text("checkpoint '", folder, "' has tensor '", name, "', for which the run has no place"),
+        kOtherModel, kUseItsModel);
+  }
+  return {};
 }
 
 SafetensorsHeader header_of(const std::vector<TensorShape>& tensors) {
@@ -317,10 +337,9 @@ Result<TensorReader> Checkpoint::optimizer_state(std::string_view name,
   return find_tensor(optimizer_, folder_, name, shape);
 }
 
-std::vector<std::string> Checkpoint::parameter_names() const {
-  std::vector<std::string> names;
-  for (const auto& [name, entry] : model_.tensors()) names.push_back(name);
-  return names;
+Status Checkpoint::check_fits(const Contents& run, bool with_optimizer) const {
+  MGT_RETURN_IF_ERROR(check_tensors(model_, folder_, run.parameters));
+  return with_optimizer ? check_tensors(optimizer_, folder_, run.optimizer_states) : Status();
 }
 
 }  // namespace megatron::checkpoint

@@ -108,8 +108,9 @@ class Checkpoint {
   Result<TensorReader> parameter(std::string_view name, const std::vector<int64_t>& shape) const;
   Result<TensorReader> optimizer_state(std::string_view name,
                                        const std::vector<int64_t>& shape) const;
-  // Parameters that the checkpoint holds.
-  std::vector<std::string> parameter_names() const;
+  // Whether it holds these tensors and no other: a smaller model would take a part of it. Optimizer
+  // states count when they are to be read.
+  Status check_fits(const Contents& run, bool with_optimizer) const;
 
  private:
   std::string folder_;

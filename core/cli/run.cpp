@@ -51,6 +51,10 @@ Status launch(train::Experiment& experiment, const passes::Layout& layout,
   MGT_RETURN_IF_ERROR(train::plan_run(experiment, layout, directory, options.use(),
                                       [](std::string_view) {})  // rank 0 will say it
                           .status());
+  if (options.stop->load()) {
+    log::info("stopped by a signal before the first rank was started");
+    return Status(Code::cancelled, "");
+  }
   launch::LocalLaunch request;
   request.command = context.command_line;
   request.ranks = static_cast<uint32_t>(layout.world_size());

@@ -4,6 +4,8 @@
 
 #include <csignal>
 
+#include "launch/local_launcher.hpp"
+
 namespace megatron::cli {
 namespace {
 
@@ -24,11 +26,15 @@ const std::atomic<bool>& stop_on_signals(std::string_view note, Waits waits) {
   struct sigaction action {};
   action.sa_handler = request_stop;
   action.sa_flags = waits == Waits::restarted ? SA_RESETHAND | SA_RESTART : SA_RESETHAND;
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+  sigset_t taken;
+  sigemptyset(&taken);
+  for (const int signal : launch::kStopSignals) {
+    sigaddset(&taken, signal);
     struct sigaction before {};
     if (::sigaction(signal, nullptr, &before) == 0 && before.sa_handler != SIG_IGN)
       ::sigaction(signal, &action, nullptr);
   }
+  ::pthread_sigmask(SIG_UNBLOCK, &taken, nullptr);  // a launcher has them wait until here
   return stop_requested;
 }
 

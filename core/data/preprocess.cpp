@@ -1,6 +1,7 @@
 #include "data/preprocess.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "base/cpus.hpp"
@@ -79,7 +80,7 @@ class Run {
   Status open_outputs() {
     for (const auto& key : keys_of(options_)) {
       const auto prefix = text(options_.output_prefix, "_", key, "_document");
-      if (!options_.overwrite) MGT_RETURN_IF_ERROR(check_absent(prefix));
+      MGT_RETURN_IF_ERROR(options_.overwrite ? check_is_no_input(prefix) : check_absent(prefix));
       MGT_ASSIGN_OR_RETURN(auto writer, IndexedDatasetWriter::create(prefix, report_.dtype));
       writers_.push_back(std::move(writer));
       report_.datasets.push_back({prefix, 0, 0, 0});
@@ -94,6 +95,20 @@ class Run {
       return Status::error(Code::already_exists, text(path, " exists already"),
                            "preprocess does not replace a dataset unasked",
                            "choose another output prefix, delete the dataset, or ask to overwrite");
+    }
+    return {};
+  }
+
+  // To overwrite is asked for, not to lose the text.
+  Status check_is_no_input(const std::string& prefix) const {
+    for (const char* extension : {".idx", ".bin"}) {
+      for (const auto& input : options_.inputs) {
+        std::error_code absent;  // equivalent to nothing
+        if (!std::filesystem::equivalent(prefix + extension, input, absent)) continue;
+        return invalid_argument(text(input, " is read and would be replaced"),
+                                text("the dataset's name is ", prefix, extension),
+                                "choose another output prefix");
+      }
     }
     return {};
   }

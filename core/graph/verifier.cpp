@@ -1,6 +1,6 @@
 #include "graph/verifier.hpp"
 
-#include <set>
+#include <unordered_set>
 
 #include "graph/op.hpp"
 
@@ -103,7 +103,7 @@ Status verify_node(const Program& program, NodeId id, const std::vector<bool>& d
 }  // namespace
 
 Status verify(const Program& program) {
-  std::set<std::string_view> names;
+  std::unordered_set<std::string_view> names;
   std::vector<bool> defined(program.values.size(), false);
   for (ValueId v = 0; v < program.values.size(); ++v) {
     const Value& value = program.values[v];

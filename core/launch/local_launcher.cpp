@@ -54,6 +54,24 @@ std::string describe(int status) {
   return text("exited with code ", WEXITSTATUS(status));
 }
 
+// Holds back the signals that ask to stop, in the calling thread and in what it starts. A rank
+// takes them when it can stop in order; until then they wait for it.
+class StopSignalsHeld {
+ public:
+  StopSignalsHeld() {
+    sigset_t held;
+    sigemptyset(&held);
+    for (const int signal : kStopSignals) sigaddset(&held, signal);
+    ::pthread_sigmask(SIG_BLOCK, &held, &before_);
+  }
+  ~StopSignalsHeld() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  StopSignalsHeld(const StopSignalsHeld&) = delete;
+  StopSignalsHeld& operator=(const StopSignalsHeld&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
 class Launcher {
  public:
   explicit Launcher(const LocalLaunch& launch) : launch_(launch), ranks_(launch.ranks) {}
@@ -62,12 +80,10 @@ class Launcher {
     MGT_ASSIGN_OR_RETURN(listener_, listen_on("127.0.0.1", 0));
     MGT_ASSIGN_OR_RETURN(port_, port_of(listener_));
     token_ = random_token();
-    for (uint32_t r = 0; r < launch_.ranks; ++r) {
-      if (Status status = start(r); !status.ok()) {
-        kill_all(SIGKILL);
-        while (!all_ended()) pump();
-        return status;
-      }
+    if (Status status = start_all(); !status.ok()) {
+      kill_all(SIGKILL);
+      while (!all_ended()) pump();
+      return status;
     }
     listener_ = FileDescriptor();  // rank 0 has it
     while (!all_ended() || any_open()) {
@@ -78,6 +94,12 @@ class Launcher {
   }
 
  private:
+  Status start_all() {
+    const StopSignalsHeld held;
+    for (uint32_t r = 0; r < launch_.ranks; ++r) MGT_RETURN_IF_ERROR(start(r));
+    return {};
+  }
+
   Status start(uint32_t r) {
     Rank& rank = ranks_[r];
     int out[2];

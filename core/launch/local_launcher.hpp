@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -17,6 +18,9 @@ namespace megatron::launch {
 inline constexpr int kStoppedByAnotherRank = 9;
 // Exit code of a rank that a signal made stop, in order.
 inline constexpr int kInterrupted = 130;
+// The signals that ask a run to stop. The launcher starts ranks with these blocked: a rank unblocks
+// them when it has its handlers.
+inline constexpr int kStopSignals[] = {SIGINT, SIGTERM, SIGHUP};
 // Environment variable with the number of an open descriptor: the listening socket of the
 // rendezvous store, which rank 0 inherits, so that no port can be taken in between.
 inline constexpr const char* kListenerVariable = "MEGATRON_STORE_FD";

@@ -26,13 +26,12 @@ int64_t place(std::vector<Block>& blocks) {
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return blocks[a].bytes > blocks[b].bytes; });
-  std::vector<size_t> placed;  // by offset
+  std::vector<Block> placed;  // by offset; copies, since every block walks along them
   int64_t total = 0;
   for (const size_t i : order) {
     Block& block = blocks[i];
     int64_t at = 0;
-    for (const size_t j : placed) {
-      const Block& other = blocks[j];
+    for (const Block& other : placed) {
       if (other.last < block.first || block.last < other.first) continue;
       if (other.offset >= at + block.bytes) break;
       at = std::max(at, other.offset + other.bytes);
@@ -41,8 +40,8 @@ int64_t place(std::vector<Block>& blocks) {
     total = std::max(total, at + block.bytes);
     const auto where =
         std::lower_bound(placed.begin(), placed.end(), at,
-                         [&](size_t j, int64_t offset) { return blocks[j].offset < offset; });
-    placed.insert(where, i);
+                         [](const Block& other, int64_t offset) { return other.offset < offset; });
+    placed.insert(where, block);
   }
   return total;
 }

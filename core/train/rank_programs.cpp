@@ -147,8 +147,10 @@ class Builder {
         term.adds.push_back(place.is(Place::Kind::partial));
       out_.norms.push_back(std::move(term));
     }
+    std::map<std::string_view, const PersistentTensor*> gradients;
+    for (const auto& g : out_.gradients) gradients.emplace(g.name, &g);
     const NameIndex names(train);
-    for (const auto& parameter : held) place_reduced(train, names, parameter);
+    for (const auto& parameter : held) place_reduced(train, names, gradients, parameter);
     return {};
   }
 
@@ -159,19 +161,21 @@ class Builder {
   }
 
   // A reduced gradient takes the memory of its parameter's first use on this rank, where it fits.
-  void place_reduced(const Program& train, const NameIndex& names, const std::string& parameter) {
+  void place_reduced(const Program& train, const NameIndex& names,
+                     const std::map<std::string_view, const PersistentTensor*>& gradients,
+                     const std::string& parameter) {
     const std::string name = text(kReducedPrefix, parameter);
     const auto placement = placements_.find(name);
     if (placement == placements_.end()) return;  // a frozen parameter
     PersistentTensor tensor =
         make_tensor(name, train.type(names.find(parameter)), placement->second);
-    const auto uses = gradient_states(names, parameter);
-    const auto fits =
-        std::find_if(out_.gradients.begin(), out_.gradients.end(), [&](const PersistentTensor& g) {
-          return std::find(uses.begin(), uses.end(), g.name) != uses.end() &&
-                 g.local.dims == tensor.local.dims;
-        });
-    if (fits != out_.gradients.end()) tensor.shares = fits->name;
+    for (const auto& use : gradient_states(names, parameter)) {
+      const auto gradient = gradients.find(use);
+      if (gradient == gradients.end() || gradient->second->local.dims != tensor.local.dims)
+        continue;
+      tensor.shares = use;
+      break;
+    }
     out_.reduced.push_back(std::move(tensor));
   }
 

@@ -92,7 +92,8 @@ Result<RunPlan> plan_run(Experiment& experiment, const passes::Layout& layout,
   if (!settled) return plan;  // what the run would start from may have to be moved there first
   MGT_ASSIGN_OR_RETURN(const RunStart start, open_start(experiment, directory + "/checkpoints",
                                                         use == RunFolder::Use::resume, warn));
-  if (!start.finished(loop.train_iters)) MGT_RETURN_IF_ERROR(check_fits(start, contents));
+  if (start.from && !start.finished(loop.train_iters))
+    MGT_RETURN_IF_ERROR(start.from->check_fits(contents, start.resumes));
   return plan;
 }
 

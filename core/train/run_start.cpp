@@ -33,16 +33,6 @@ Result<RunStart> open_start(const Experiment& experiment, const std::string& che
   return start;
 }
 
-Status check_fits(const RunStart& start, const checkpoint::Contents& run) {
-  if (!start.from) return {};
-  for (const auto& t : run.parameters)
-    MGT_RETURN_IF_ERROR(start.from->parameter(t.name, t.shape).status());
-  if (!start.resumes) return {};
-  for (const auto& t : run.optimizer_states)
-    MGT_RETURN_IF_ERROR(start.from->optimizer_state(t.name, t.shape).status());
-  return {};
-}
-
 Result<std::string> describe_changes(const RunStart& start, const Experiment& experiment) {
   const std::string& folder = start.from->folder();
   MGT_ASSIGN_OR_RETURN(const auto before, config::Manifest::load(folder + "/config.toml"));

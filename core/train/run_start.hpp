@@ -24,9 +24,6 @@ struct RunStart {
 Result<RunStart> open_start(const Experiment& experiment, const std::string& checkpoints,
                             bool resume, const std::function<void(std::string_view)>& warn);
 
-// Whether it has every tensor of the run, in its shape; the optimizer's only to resume.
-Status check_fits(const RunStart& start, const checkpoint::Contents& run);
-
 // The settings that a resumed run trains with and that differ from its checkpoint's, in one
 // message; "" = none.
 Result<std::string> describe_changes(const RunStart& start, const Experiment& experiment);

@@ -78,6 +78,7 @@ Status StateTransfer::write(checkpoint::CheckpointWriter& writer, const Persiste
 }
 
 Status StateTransfer::load(const checkpoint::Checkpoint& from, bool with_optimizer) {
+  MGT_RETURN_IF_ERROR(from.check_fits(checkpoint_contents(engine_.programs()), with_optimizer));
   for (const auto& t : engine_.parameters()) {
     MGT_ASSIGN_OR_RETURN(const auto reader, from.parameter(t.name, shape_of(t.logical)));
     MGT_RETURN_IF_ERROR(read(reader, t));

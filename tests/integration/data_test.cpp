@@ -460,6 +460,9 @@ TEST_F(Generate, Errors) {
   EXPECT_EQ(absent.err,
             "error: there is no sound checkpoint in 'nowhere'\n  the folder does not exist\n"
             "  fix: check the path, or start the run anew\n");
+  const Outcome smaller = generate({"--set", "model.num_layers=1"});
+  EXPECT_EQ(smaller.exit_code, 1) << smaller;
+  EXPECT_THAT(smaller.err, HasSubstr("', for which the run has no place\n"));
   struct Wrong {
     std::string option, value, message;
   };

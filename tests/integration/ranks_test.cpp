@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
+#include <thread>
 
 #include "integration/experiment.hpp"
 
@@ -250,6 +251,21 @@ TEST(RanksStop, TogetherAndSave) {
   EXPECT_EQ(o.exit_code, 130) << o;
   EXPECT_THAT(o.err, HasSubstr("\n[0] continue with --resume\n"));
   EXPECT_GE(many.newest_iteration(), 2);
+}
+
+// However early the signal comes: before the launcher listens it ends by it, afterwards the run
+// stops in order, also when a rank has just been started.
+TEST(RanksStop, AtAnyMomentOfTheStart) {
+  for (int milliseconds = 0; milliseconds < 60; milliseconds += 4) {
+    SCOPED_TRACE(milliseconds);
+    const Experiment many = experiment(kPipeline2Tensor2);
+    Process process(many.command(steps(1'000'000)));
+    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+    process.send(SIGTERM);
+    const Outcome o = process.finish();
+    EXPECT_TRUE(o.exit_code == 130 || o.signal == SIGTERM) << o;
+    EXPECT_THAT(o.err, testing::Not(HasSubstr("error"))) << o;
+  }
 }
 
 TEST(RanksStart, WithClosedStreams) {

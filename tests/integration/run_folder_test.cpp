@@ -60,6 +60,8 @@ TEST(Check, RefusesAStartThatRunRefuses) {
       {{"--set", "checkpoint.load=nosuch"}, "there is no sound checkpoint in '"},
       {{"--set", "train.output_dir=/proc/x"}, "cannot create /proc/x\n"},
       {{"--set", load, "--set", "model.hidden_size=64"}, "  the run's model asks for f32["},
+      {{"--set", load, "--set", "model.num_layers=3"}, "' has no tensor '"},
+      {{"--set", load, "--set", "model.num_layers=1"}, "', for which the run has no place\n"},
   };
   for (const auto& c : cases) {
     SCOPED_TRACE(c.says);

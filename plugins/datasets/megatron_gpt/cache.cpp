@@ -1,11 +1,13 @@
 #include "cache.hpp"
 
 #define XXH_INLINE_ALL
+#include <unistd.h>
 #include <xxhash.h>
 
 #include <array>
 #include <cstdio>
 #include <filesystem>
+#include <new>
 
 #include "megatron/file.hpp"
 
@@ -57,6 +59,25 @@ bool consistent(const Header& h, uint64_t file_size) {
   }
   const auto rows = [&](int i) { return h.columns[i].bytes / h.columns[i].width; };
   return at == file_size && rows(1) == rows(2) && rows(1) == rows(3) + 1;
+}
+
+Status too_large(const IndexPlan& plan, std::string_view cause) {
+  return Status::error(Code::resource_exhausted,
+                       text("an index of ", plan.samples, " samples takes ",
+                            index_bytes(plan) / 1'000'000, " MB of memory; the split's ",
+                            plan.tokens_per_epoch, " tokens repeat ", plan.epochs, " times in it"),
+                       cause, "lower the iterations or the batch size, or use more data");
+}
+
+Result<GptIndex> build_in_memory(const IndexPlan& plan, Lengths lengths) {
+  const int64_t memory = int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE);
+  if (index_bytes(plan) > memory)
+    return too_large(plan, text("this machine has ", memory / 1'000'000, " MB"));
+  try {
+    return build_index(plan, lengths);
+  } catch (const std::bad_alloc&) {
+    return too_large(plan, "that much is not free");
+  }
 }
 
 }  // namespace
@@ -134,15 +155,15 @@ std::string IndexCache::path_of(const std::string& key) const {
   return text(folder_, "/", key, ".gptindex");
 }
 
-GptIndex IndexCache::get(const IndexPlan& plan, Lengths lengths) const {
+Result<GptIndex> IndexCache::get(const IndexPlan& plan, Lengths lengths) const {
   const auto key = index_key(plan, lengths);
   const auto path = path_of(key);
   auto loaded = load_index(path, key);
-  if (loaded.ok()) return std::move(loaded).value();
+  if (loaded.ok()) return loaded;
   if (loaded.status().code() != Code::not_found)
     host_.warning(text(loaded.status().message(), "\n  the index is built again"));
 
-  auto index = build_index(plan, lengths);
+  MGT_ASSIGN_OR_RETURN(GptIndex index, build_in_memory(plan, lengths));
   std::error_code ignored;  // store_index says what is wrong with the folder
   std::filesystem::create_directories(folder_, ignored);
   if (const auto stored = store_index(path, key, index); !stored.ok()) {

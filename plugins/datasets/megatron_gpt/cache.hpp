@@ -21,8 +21,9 @@ class IndexCache {
   IndexCache(std::string folder, Host host) : folder_(std::move(folder)), host_(host) {}
 
   // From the file, or built and stored. A damaged file and a folder that cannot be written are
-  // warnings: the index is built in memory all the same.
-  GptIndex get(const IndexPlan& plan, Lengths lengths) const;
+  // warnings: the index is built in memory all the same. RESOURCE_EXHAUSTED when the machine cannot
+  // hold it.
+  Result<GptIndex> get(const IndexPlan& plan, Lengths lengths) const;
 
   std::string path_of(const std::string& key) const;
 

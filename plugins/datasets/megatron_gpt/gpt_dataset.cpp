@@ -76,7 +76,10 @@ void GptDataset::build(const DatasetRequest& request) {
   const Lengths lengths(data_.length_bytes());
   auto plan = plan_index(index, lengths);
   if (!plan.ok()) throw StatusError(std::move(plan).status().context(what));
-  index_ = IndexCache(cache_folder(request, options_.data_path), request.host).get(*plan, lengths);
+  auto built =
+      IndexCache(cache_folder(request, options_.data_path), request.host).get(*plan, lengths);
+  if (!built.ok()) throw StatusError(std::move(built).status().context(what));
+  index_ = *std::move(built);
 }
 
 void GptDataset::read(int64_t index, void* const* buffers) const {

@@ -68,6 +68,9 @@ void build_starts(const IndexPlan& plan, Lengths lengths, std::span<const uint32
   out.start_offset = Column(std::move(offset));
 }
 
+// Whether numbers up to `count` need the 8 bytes of a wide column.
+bool is_wide(int64_t count) { return count > int64_t{UINT32_MAX}; }
+
 template <class T>
 Column build_shuffle(const IndexPlan& plan, RandomState& random) {
   std::vector<T> order(static_cast<size_t>(plan.samples));
@@ -111,7 +114,7 @@ Result<IndexPlan> plan_index(const IndexRequest& request, Lengths lengths) {
                          text(request.num_samples, " samples are too many for this split"),
                          text("its ", plan.tokens_per_epoch, " tokens would repeat ",
                               static_cast<int64_t>(std::min<Wide>(epochs, INT64_MAX)), " times"),
-                         "use more data, or train for fewer samples");
+                         "lower the iterations or the batch size, or use more data");
   }
   plan.epochs = static_cast<int64_t>(epochs);
   plan.samples = static_cast<int64_t>(samples);
@@ -129,18 +132,25 @@ Result<IndexPlan> plan_index(const IndexRequest& request, Lengths lengths) {
   return plan;
 }
 
+int64_t index_bytes(const IndexPlan& plan) {
+  const int64_t documents = plan.epochs * plan.range.count;
+  const int64_t start = (is_wide(documents) ? 8 : 4) + 4;
+  const int64_t shuffle = is_wide(plan.samples) ? 8 : 4;
+  return 4 * documents + start * (plan.samples + 1) + shuffle * plan.samples;
+}
+
 GptIndex build_index(const IndexPlan& plan, Lengths lengths) {
   RandomState random(plan.seed);  // one stream: documents first, then the samples
   auto documents = build_documents(plan, random);
   GptIndex index;
-  if (documents.size() <= UINT32_MAX) {
-    build_starts<uint32_t>(plan, lengths, documents, index);
-  } else {
+  if (is_wide(static_cast<int64_t>(documents.size()))) {
     build_starts<uint64_t>(plan, lengths, documents, index);
+  } else {
+    build_starts<uint32_t>(plan, lengths, documents, index);
   }
   index.documents = Column(std::move(documents));
-  index.shuffle = plan.samples <= UINT32_MAX ? build_shuffle<uint32_t>(plan, random)
-                                             : build_shuffle<uint64_t>(plan, random);
+  index.shuffle = is_wide(plan.samples) ? build_shuffle<uint64_t>(plan, random)
+                                        : build_shuffle<uint32_t>(plan, random);
   return index;
 }
 

@@ -97,6 +97,9 @@ struct GptIndex {
 // How many epochs and samples; FAILED_PRECONDITION when the split cannot fill one sample.
 Result<IndexPlan> plan_index(const IndexRequest& request, Lengths lengths);
 
+// Memory that the index takes while it is built.
+int64_t index_bytes(const IndexPlan& plan);
+
 GptIndex build_index(const IndexPlan& plan, Lengths lengths);
 
 }  // namespace megatron::gpt

@@ -5,7 +5,7 @@ namespace {
 using megatron::option;
 
 // Far beyond any model, and near enough that no size computed from them overflows.
-constexpr double kMaxLayers = 1 << 14;
+constexpr double kMaxLayers = 1 << 10;
 constexpr double kMaxSize = 1 << 24;
 
 constexpr megatron::Option kOptions[] = {

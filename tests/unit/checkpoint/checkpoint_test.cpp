@@ -1,6 +1,7 @@
 // Saving and opening checkpoints: which one is used, which ones are kept, what does not fit.
 #include "checkpoint/checkpoint.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -13,6 +14,7 @@ namespace megatron::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::HasSubstr;
 
 std::vector<std::string> names_in(const std::string& path) {
   std::vector<std::string> names;
@@ -40,7 +42,6 @@ TEST(CheckpointTest, GivesBackWhatWasSaved) {
   EXPECT_EQ(checkpoint->progress().iteration, 12);
   EXPECT_EQ(checkpoint->progress().consumed_samples, 96);
   EXPECT_EQ(mark_of(*checkpoint), 0.5F);
-  EXPECT_EQ(checkpoint->parameter_names(), (std::vector<std::string>{"norm", "word"}));
   // Nothing else is left, and the tracker is Megatron's.
   EXPECT_EQ(names_in(folder.path()),
             (std::vector<std::string>{"iter_0000012", "latest_checkpointed_iteration.txt"}));
@@ -48,6 +49,25 @@ TEST(CheckpointTest, GivesBackWhatWasSaved) {
   EXPECT_EQ(names_in(*saved),
             (std::vector<std::string>{"config.toml", "manifest.json", "model.safetensors",
                                       "optimizer.safetensors"}));
+}
+
+TEST(CheckpointTest, FitsARunOfTheSameTensorsAlone) {
+  const Folder folder;
+  ASSERT_TRUE(save_marked(folder.path(), 12, 0.5F).ok());
+  const auto checkpoint = newest(folder.path());
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+  const auto says = [&](const Contents& run, bool with_optimizer) {
+    return std::string(checkpoint->check_fits(run, with_optimizer).message());
+  };
+  EXPECT_EQ(says(contents(), true), "");
+  auto more = contents(), fewer = contents(), wider = contents();
+  more.parameters.push_back({"bias", {3}});
+  fewer.parameters.pop_back();
+  wider.optimizer_states[0].shape = {4, 7};
+  EXPECT_THAT(says(more, false), HasSubstr("' has no tensor 'bias'\n"));
+  EXPECT_THAT(says(fewer, false), HasSubstr("' has tensor 'norm', for which the run has no place"));
+  EXPECT_THAT(says(wider, true), HasSubstr("f32[4, 6]\n  the run's model asks for f32[4, 7]\n"));
+  EXPECT_EQ(says(wider, false), "");
 }
 
 TEST(CheckpointTest, TheNewestWinsByNumber) {

@@ -13,6 +13,7 @@ namespace {
 using test::read_file;
 using test::TempFolder;
 using testing::HasSubstr;
+using testing::MatchesRegex;
 
 const std::vector<int32_t> kLengths{5, 3, 7, 4, 6};
 const Lengths kView(std::as_bytes(std::span(kLengths)));
@@ -34,13 +35,13 @@ TEST(GptCache, SecondStartReadsTheFile) {
   test::TestHost host;
   const IndexCache cache(dir / "cache/megatron_gpt", host);
   const auto fresh = build_index(plan(), kView);
-  EXPECT_TRUE(same(cache.get(plan(), kView), fresh));
+  EXPECT_TRUE(same(*cache.get(plan(), kView), fresh));
   EXPECT_EQ(file_count(dir), 1u);
   const auto path = cache.path_of(index_key(plan(), kView));
   const auto loaded = load_index(path, index_key(plan(), kView));
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
   EXPECT_TRUE(same(*loaded, fresh));
-  EXPECT_TRUE(same(cache.get(plan(), kView), fresh));
+  EXPECT_TRUE(same(*cache.get(plan(), kView), fresh));
   EXPECT_EQ(host.log(), "");
 }
 
@@ -68,7 +69,7 @@ class GptCacheDamage : public testing::Test {
   std::string damaged(const std::string& contents) {
     test::write_file(path_, contents);
     test::TestHost host;
-    EXPECT_TRUE(same(IndexCache(dir_.path(), host).get(plan(), kView), fresh_));
+    EXPECT_TRUE(same(*IndexCache(dir_.path(), host).get(plan(), kView), fresh_));
     EXPECT_EQ(read_file(path_), good_);
     return host.log();
   }
@@ -119,10 +120,24 @@ TEST(GptCache, FolderThatCannotBeWrittenIsAWarning) {
   const TempFolder dir;
   test::write_file(dir / "file", "not a folder");
   test::TestHost host;
-  const auto index = IndexCache(dir / "file/cache", host).get(plan(), kView);
+  const auto index = *IndexCache(dir / "file/cache", host).get(plan(), kView);
   EXPECT_TRUE(same(index, build_index(plan(), kView)));
   EXPECT_THAT(host.log(), HasSubstr("Not a directory"));
   EXPECT_THAT(host.log(), HasSubstr("\n  the index is kept in memory only\n"));
+}
+
+TEST(GptCache, IndexBeyondTheMemoryIsAnErrorWithItsSize) {
+  const TempFolder dir;
+  test::TestHost host;
+  const auto absurd = plan(100'000'000'000);  // 2.3 TB
+  const auto index = IndexCache(dir.path(), host).get(absurd, kView);
+  EXPECT_EQ(index.status().code(), Code::resource_exhausted);
+  EXPECT_THAT(std::string(index.status().message()),
+              MatchesRegex("an index of 100000000006 samples takes [0-9]+ MB of memory; the "
+                           "split's 25 tokens repeat 16000000001 times in it\n  this machine has "
+                           "[0-9]+ MB\n  fix: lower the iterations or the batch size, or use "
+                           "more data"));
+  EXPECT_EQ(file_count(dir), 0u);
 }
 
 // Four processes on an empty folder, over and over; one more is killed at a random moment.
@@ -139,7 +154,7 @@ TEST(GptCache, ProcessesMayStartTogether) {
       ASSERT_GE(child, 0);
       if (child == 0) {
         test::TestHost host;
-        const auto index = IndexCache(dir.path(), host).get(big, view);
+        const auto index = *IndexCache(dir.path(), host).get(big, view);
         ::_exit(same(index, expected) && host.log().empty() ? 0 : 1);
       }
       children.push_back(child);

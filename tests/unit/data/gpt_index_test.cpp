@@ -139,9 +139,10 @@ TEST(GptIndex, AbsurdNumberOfSamplesIsAnError) {
   const std::vector<int32_t> lengths{10};
   const auto plan = plan_index({{0, 1}, int64_t{1} << 50, 4096, true, true, 1},
                                Lengths(std::as_bytes(std::span(lengths))));
-  EXPECT_EQ(plan.status().message(),
-            "1125899906842624 samples are too many for this split\n  its 10 tokens would repeat "
-            "461168601842738791 times\n  fix: use more data, or train for fewer samples");
+  EXPECT_EQ(
+      plan.status().message(),
+      "1125899906842624 samples are too many for this split\n  its 10 tokens would repeat "
+      "461168601842738791 times\n  fix: lower the iterations or the batch size, or use more data");
 }
 
 std::pair<int64_t, int64_t> range(std::string_view split, int number, int64_t total) {

@@ -352,6 +352,18 @@ TEST_F(Preprocess, ExistingDatasetIsKept) {
   EXPECT_THAT(documents(), ElementsAre("b"));
 }
 
+// Whatever the two paths look like.
+TEST_F(Preprocess, DoesNotReplaceItsInput) {
+  const std::string path = test::write_file(dir_ / "out_text_document.bin", "{\"text\":\"a\"}\n");
+  std::filesystem::create_symlink(path, dir_ / "link");
+  options_.inputs = {dir_ / "link"};
+  options_.overwrite = true;
+  EXPECT_EQ(preprocess(options_, bytes_.view()).status().message(),
+            text(dir_ / "link", " is read and would be replaced\n  the dataset's name is ", path,
+                 "\n  fix: choose another output prefix"));
+  EXPECT_EQ(test::read_file(path), "{\"text\":\"a\"}\n");
+}
+
 TEST_F(Preprocess, OptionErrors) {
   const auto status = [&] {
     return std::string(preprocess(options_, bytes_.view()).status().message());
