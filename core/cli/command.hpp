@@ -14,6 +14,7 @@
   X(check)                   \
   X(describe_plugin)         \
   X(generate)                \
+  X(graph)                   \
   X(list_plugins)            \
   X(preprocess)              \
   X(run)

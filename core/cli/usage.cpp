@@ -9,10 +9,10 @@
 namespace megatron::cli {
 namespace {
 
-// The subcommand that was recognised, or the program itself.
+// The innermost subcommand that was recognised, or the program itself.
 const CLI::App& chosen(const CLI::App& app) {
   const auto commands = app.get_subcommands();
-  return commands.empty() ? app : *commands.front();
+  return commands.empty() ? app : chosen(*commands.front());
 }
 
 std::vector<std::string> command_names(const CLI::App& app) {
@@ -38,9 +38,11 @@ std::vector<std::string> option_names(const CLI::App& app) {
   return names;
 }
 
+// Of the program and the subcommands that were recognised.
 std::string full_name(const CLI::App& app) {
-  const CLI::App& command = chosen(app);
-  return &command == &app ? app.get_name() : text(app.get_name(), " ", command.get_name());
+  const auto commands = app.get_subcommands();
+  return commands.empty() ? app.get_name()
+                          : text(app.get_name(), " ", full_name(*commands.front()));
 }
 
 Status unknown(std::string_view what, const std::string& word,
@@ -55,19 +57,18 @@ Status unknown(std::string_view what, const std::string& word,
 
 Status explain_parse_error(const CLI::App& app, const CLI::ParseError& error) {
   const std::string name = full_name(app);
+  const auto commands = command_names(chosen(app));
   const std::string help = text("see `", name, " --help`");
   // What CLI11 could not place explains more than the error that it led to.
   for (const std::string& word : app.remaining(true)) {
     if (word.starts_with("-"))
       return unknown("option", word.substr(0, word.find('=')), option_names(app), help);
-    if (&chosen(app) == &app) return unknown("command", word, command_names(app), help);
+    if (!commands.empty()) return unknown("command", word, commands, help);
     return invalid_argument(text("unexpected argument '", word, "'"),
                             text("`", name, "` has no place for it"), help);
   }
-  if (&chosen(app) == &app && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
-    return invalid_argument("no command given", text("known: ", list_names(command_names(app), "")),
-                            help);
-  }
+  if (!commands.empty() && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr)
+    return invalid_argument("no command given", text("known: ", list_names(commands, "")), help);
   if (const auto* wrong = dynamic_cast<const WrongNumber*>(&error))
     return invalid_argument(wrong->fact(), wrong->what(), help);
   return invalid_argument(text("wrong command line for `", name, "`"), error.what(), help);

@@ -271,7 +271,8 @@ TEST(PrintConfig, OfACheckpointTrainsTheSame) {
 
 TEST(CommandLine, HelpAndVersion) {
   EXPECT_EQ(host({"--version"}).out, "megatron-host 0.1.0 (plugin ABI 0.1)\n");
-  for (const char* command : {"describe-plugin", "generate", "list-plugins", "preprocess", "run"}) {
+  for (const char* command :
+       {"check", "describe-plugin", "generate", "graph", "list-plugins", "preprocess", "run"}) {
     const Outcome o = host({command, "--help"});
     EXPECT_EQ(o.exit_code, 0) << o;
     EXPECT_THAT(o.out, HasSubstr(text("Usage: megatron-host ", command)));
@@ -295,6 +296,16 @@ TEST(CommandLine, Environment) {
             "error: MEGATRON_PLUGIN_PATH_ONLY is 'yes'\n"
             "  it is a switch: 1 (on), 0 or unset (off)\n"
             "  fix: set MEGATRON_PLUGIN_PATH_ONLY=1, or unset it\n");
+}
+
+TEST(CommandLine, ACommandOfACommand) {
+  EXPECT_EQ(host({"graph"}).err,
+            "error: no command given\n  known: dump\n  fix: see `megatron-host graph --help`\n");
+  EXPECT_EQ(host({"graph", "dmp"}).err,
+            "error: unknown command 'dmp'\n  known: dump\n  fix: did you mean 'dump'?\n");
+  EXPECT_EQ(host({"graph", "dump"}).err,
+            "error: wrong command line for `megatron-host graph dump`\n  manifest is required\n"
+            "  fix: see `megatron-host graph dump --help`\n");
 }
 
 TEST(CommandLine, NumberOfRanks) {

@@ -253,6 +253,25 @@ TEST(RanksStop, TogetherAndSave) {
   EXPECT_GE(many.newest_iteration(), 2);
 }
 
+// What a rank holds and which messages it exchanges can be read without a run.
+TEST(GraphDump, ShowsARanksPrograms) {
+  const Experiment many = experiment(kPipeline2Tensor2);
+  const auto dump = [&](const char* rank) {
+    return host({"graph", "dump", "tiny.toml", "--rank", rank}, many.folder());
+  };
+  const Outcome o = dump("3");
+  EXPECT_EQ(o.exit_code, 0) << o;
+  EXPECT_THAT(o.out, testing::StartsWith("# rank 3 of 4: data 0 · pipeline 1 · tensor 1\n"));
+  EXPECT_THAT(o.out, HasSubstr("\n# backward pass\nprogram train.backward\n"));
+  EXPECT_THAT(o.out, HasSubstr("vocab=192{192+65 of 257}"));
+  EXPECT_THAT(o.out, HasSubstr("@recv = recv() {"));
+  EXPECT_THAT(o.out, testing::Not(HasSubstr("embedding.position.weight")));
+  EXPECT_THAT(dump("0").out, HasSubstr("embedding.position.weight"));
+  EXPECT_EQ(dump("4").err,
+            "error: there is no rank 4\n  the layout has 4 ranks, from 0\n"
+            "  fix: give a --rank of the run, or the run's --ranks\n");
+}
+
 // However early the signal comes: before the launcher listens it ends by it, afterwards the run
 // stops in order, also when a rank has just been started.
 TEST(RanksStop, AtAnyMomentOfTheStart) {
