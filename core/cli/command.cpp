@@ -9,10 +9,14 @@
 namespace megatron::cli {
 namespace {
 
-class LoggingServices final : public plugin::SerialServices {
+class LoggingServices final : public plugin::HostServices {
  public:
   void log(std::string_view plugin, mgt_log_level level, mgt_str message) override {
     megatron::log::write_plugin(plugin, level, message);
+  }
+  uint32_t worker_count() override { return 1; }
+  void parallel_for(int64_t tasks, mgt_task_fn fn, void* arg) override {
+    for (int64_t task = 0; task < tasks; ++task) fn(arg, task, 0);
   }
 };
 

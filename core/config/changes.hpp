@@ -10,8 +10,8 @@
 
 namespace megatron::config {
 
-// "model.hidden_size = 64, was 32", in the order of `now`, of the keys that `matters` names. Keys
-// and sections that one of them lacks are passed over, and so are [[sections]].
+// "model.hidden_size = 64, was 32", in the order of `now`, of the keys that `matters` names; then
+// those that only `before` has. [[sections]] are passed over.
 std::vector<std::string> changes(
     const Manifest& before, const Resolved& now,
     const std::function<bool(const std::string& section, const std::string& key)>& matters);

@@ -69,12 +69,4 @@ Status Section::derive(std::string_view key, Value value, std::string_view reaso
   return {};
 }
 
-std::vector<std::string> Section::unread_keys() const {
-  std::vector<std::string> keys;
-  for (const Entry& entry : entries_)
-    if (entry.origin.by_user() && !std::atomic_ref(entry.read).load(std::memory_order_relaxed))
-      keys.push_back(entry.option.key);
-  return keys;
-}
-
 }  // namespace megatron::config

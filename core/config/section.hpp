@@ -55,10 +55,6 @@ class Section {
   // given by the user that says otherwise is an error; the schema's range applies.
   Status derive(std::string_view key, Value value, std::string_view reason);
 
-  // Keys given by the user that nobody has read yet: after everything is created, an option that a
-  // plugin declares and ignores.
-  std::vector<std::string> unread_keys() const;
-
   const Entry* find(std::string_view key) const;
   const Entry& read(std::string_view key) const;  // marks it; CHECKs that it is declared
   void add(Entry entry) { entries_.push_back(std::move(entry)); }

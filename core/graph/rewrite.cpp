@@ -53,6 +53,23 @@ Program keep_nodes(const Program& program, const std::vector<bool>& live) {
   return out;
 }
 
+void replace_nodes(Program& program, std::vector<Node> nodes) {
+  program.nodes = std::move(nodes);
+  std::vector<bool> made(program.values.size(), false);
+  for (NodeId n = 0; n < program.nodes.size(); ++n) {
+    for (const ValueId v : program.nodes[n].outputs) {
+      program.values[v].producer = n;
+      made[v] = true;
+    }
+  }
+  // keep_nodes drops constants that nothing reads.
+  for (ValueId v = 0; v < program.values.size(); ++v) {
+    if (program.values[v].kind == ValueKind::result && !made[v])
+      program.values[v].kind = ValueKind::constant;
+  }
+  program = keep_nodes(program, std::vector<bool>(program.nodes.size(), true));
+}
+
 Program drop_unused(Program program) {
   std::vector<bool> made(program.values.size(), false);
   std::vector<bool> used(program.values.size(), false);

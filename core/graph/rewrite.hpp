@@ -11,6 +11,9 @@ namespace megatron::graph {
 // reads.
 Program keep_nodes(const Program& program, const std::vector<bool>& live);
 
+// Puts `nodes` in the place of the program's own; values that none of them makes any more go.
+void replace_nodes(Program& program, std::vector<Node> nodes);
+
 // The program without outputs and losses that no node makes, and without parameters, states and
 // inputs that no node reads or writes: what is left when a program was cut into parts.
 Program drop_unused(Program program);

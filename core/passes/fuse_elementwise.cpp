@@ -167,26 +167,7 @@ class Fuser {
       Node node = stays(members) ? p_.nodes[n] : fuse(members);
       if (!node.outputs.empty()) nodes.push_back(std::move(node));  // else nothing reads the chain
     }
-    p_.nodes = std::move(nodes);
-    for (NodeId n = 0; n < p_.nodes.size(); ++n) {
-      for (const ValueId v : p_.nodes[n].outputs) p_.values[v].producer = n;
-    }
-    // Drops what became internal to a fused node.
-    p_ = keep_nodes(without_orphans(), std::vector<bool>(p_.nodes.size(), true));
-  }
-
-  // Results that no node makes any more lose their kind, so that keep_nodes drops them.
-  Program without_orphans() const {
-    Program out = p_;
-    std::vector<bool> made(out.values.size(), false);
-    for (const auto& node : out.nodes) {
-      for (const ValueId v : node.outputs) made[v] = true;
-    }
-    for (ValueId v = 0; v < out.values.size(); ++v) {
-      if (out.values[v].kind == ValueKind::result && !made[v])
-        out.values[v].kind = ValueKind::constant;
-    }
-    return out;
+    replace_nodes(p_, std::move(nodes));
   }
 
   Program& p_;

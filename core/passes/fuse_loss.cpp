@@ -30,14 +30,6 @@ bool ancestors_between(const Program& program, NodeId first, NodeId last,
   return std::none_of(outputs.begin(), outputs.end(), [&](ValueId v) { return wanted[v]; });
 }
 
-// Rebuilds `program` with `nodes` in the place of its own, ids of producers included.
-void replace_nodes(Program& program, std::vector<Node> nodes) {
-  program.nodes = std::move(nodes);
-  for (NodeId n = 0; n < program.nodes.size(); ++n) {
-    for (const ValueId v : program.nodes[n].outputs) program.values[v].producer = n;
-  }
-}
-
 bool fuse_one(Program& program) {
   for (NodeId last = 0; last < program.nodes.size(); ++last) {
     const Node& grad = program.nodes[last];

@@ -3,15 +3,13 @@
 // a local cut is inserted (Xu et al. 2021, arXiv:2105.04663, is the closest relative).
 //
 // Rules, for each op and each mesh axis:
-//   - a label on which operands are cut becomes the op's label: operands that have it are cut along
-//   it,
-//     the others are whole, results that have it are cut, results that lack it are partial;
+//   - a label on which operands are cut becomes the op's label: operands that have it are cut
+//     along it, the others are whole; results that have it are cut, those that lack it partial;
 //   - when two labels claim the axis, a primary mapping wins over a secondary one, then the first
-//   operand's;
+//     operand's;
 //   - a partial operand passes only through an op that is linear in it; else it is reduced, to a
-//   shard when
-//     one of its dimensions is mapped to the axis (sequence parallelism, ZeRO), to the whole
-//     otherwise;
+//     shard when one of its dimensions is mapped to the axis (sequence parallelism, ZeRO), to the
+//     whole otherwise;
 //   - inputs are fed in any placement at no cost.
 #pragma once
 

@@ -157,6 +157,16 @@ Result<ValueId> Redistributor::move(const Placed& value, const Placement& to, in
   const size_t axes = layout_.axes.size();
   const auto order_of = [&](size_t d) { return layout_.nesting(at.logical.dims[d].axis); };
 
+  const auto recut = [&](size_t m) {  // other parts of the dimensions
+    return at.placement[m] != to[m] && (at.placement[m].is(Kind::shard) || to[m].is(Kind::shard));
+  };
+  bool any_recut = false;
+  for (size_t m = 0; m < axes; ++m) any_recut = any_recut || recut(m);
+  // A flat cut is one of what the others leave: where they change, it leaves first and comes back.
+  for (size_t m = 0; m < axes; ++m) {
+    if (at.placement[m].is(Kind::flat) && (any_recut || to[m] != at.placement[m]))
+      MGT_RETURN_IF_ERROR(apply(m, Place::replicate()));
+  }
   for (size_t m = 0; m < axes; ++m) {
     const bool swaps =
         at.placement[m].is(Kind::shard) && to[m].is(Kind::shard) && at.placement[m] != to[m];
@@ -165,12 +175,8 @@ Result<ValueId> Redistributor::move(const Placed& value, const Placement& to, in
       made(m, to[m], exchange(at, m, to[m].dim));
     }
   }
-  // A flat cut lies inside every other and leaves first. Of each dimension's cuts, those inside the
-  // outermost one that changes leave, innermost first; then cuts arrive, outermost first.
-  for (size_t m = 0; m < axes; ++m) {
-    if (at.placement[m].is(Kind::flat) && to[m] != at.placement[m])
-      MGT_RETURN_IF_ERROR(apply(m, Place::replicate()));
-  }
+  // Of each dimension's cuts, those inside the outermost one that changes leave, innermost first;
+  // then cuts arrive, outermost first.
   for (size_t d = 0; d < at.logical.rank(); ++d) {
     const auto order = order_of(d);
     const Place here = Place::shard(static_cast<int>(d));

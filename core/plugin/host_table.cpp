@@ -1,8 +1,6 @@
 #include "plugin/host_table.hpp"
 
-#include <iostream>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -34,16 +32,6 @@ const void* get_extension(void* context, mgt_str id) noexcept {
 }
 
 }  // namespace
-
-void SerialServices::log(std::string_view plugin, mgt_log_level, mgt_str message) {
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
-  std::cerr << text("[", plugin, "] ", from_abi(message), "\n");
-}
-
-void SerialServices::parallel_for(int64_t tasks, mgt_task_fn fn, void* arg) {
-  for (int64_t task = 0; task < tasks; ++task) fn(arg, task, 0);
-}
 
 const mgt_host* make_host_table(HostServices& services, std::string plugin) {
   static auto& tables = *new std::vector<std::unique_ptr<Table>>;  // reachable for leak checkers

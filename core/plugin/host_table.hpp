@@ -26,14 +26,6 @@ class HostServices {
   }
 };
 
-// One thread, log lines to stderr: for commands that only ask a plugin what it is, and for tests.
-class SerialServices : public HostServices {
- public:
-  void log(std::string_view plugin, mgt_log_level level, mgt_str message) override;
-  uint32_t worker_count() override { return 1; }
-  void parallel_for(int64_t tasks, mgt_task_fn fn, void* arg) override;
-};
-
 // The table is never freed: a plugin may keep it for as long as it is loaded, which is forever.
 const mgt_host* make_host_table(HostServices& services, std::string plugin);
 

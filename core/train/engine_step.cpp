@@ -128,15 +128,19 @@ Result<double> Engine::reduce_gradients() {
     MGT_ASSIGN_OR_RETURN(norms_[norm_index_[i]],
                          reduce_.executable->fetch_number(programs_.norms[i].value));
   }
+  // Over the pipeline last: until then only the stage that holds a parameter knows where the shares
+  // of its norm are.
+  const auto pipeline = request_.layout.axis(request_.layout.pipeline_axis);
   for (size_t m = request_.layout.axes.size(); m-- > 0;) {
-    const auto& axis = request_.layout.axes[m];
-    if (axis.size == 1) continue;
-    // Each parameter's norm is on one stage of a pipeline.
-    adds_.assign(norms_.size(), axis.name == request_.layout.pipeline_axis);
-    for (size_t i = 0; i < programs_.norms.size(); ++i) {
-      if (programs_.norms[i].adds[m]) adds_[norm_index_[i]] = true;
-    }
+    if (request_.layout.axes[m].size == 1 || m == pipeline) continue;
+    adds_.assign(norms_.size(), false);
+    for (size_t i = 0; i < programs_.norms.size(); ++i)
+      adds_[norm_index_[i]] = programs_.norms[i].adds[m];
     MGT_RETURN_IF_ERROR(sums_.tree_add("gradient norms", m, adds_, norms_));
+  }
+  if (pipeline) {
+    adds_.assign(norms_.size(), true);  // of one stage's number and zeros
+    MGT_RETURN_IF_ERROR(sums_.tree_add("gradient norms", *pipeline, adds_, norms_));
   }
   double squared = 0;
   for (const double norm : norms_) squared += norm;

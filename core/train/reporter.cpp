@@ -63,6 +63,7 @@ Status Reporter::open(int64_t iteration) {
   std::string kept;
   if (iteration > 0) {
     const auto old = read_file(options_.metrics_path);
+    if (!old.ok() && old.status().code() != Code::not_found) return old.status();
     size_t begin = 0;
     while (old.ok() && begin < old->size()) {
       const size_t end = std::min(old->find('\n', begin), old->size());

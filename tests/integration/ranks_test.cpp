@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -95,14 +96,26 @@ TEST_P(Ranks, TrainAsOneDoes) {
   expect_near(numbers(many), one_rank());
 }
 
-// Five steps in this layout, five more in another one, and in one rank.
+// Five steps in this layout, five more in others: in four ranks, and in one.
 TEST_P(Ranks, ResumeWhatAnotherLayoutWrote) {
-  const Experiment many = experiment(GetParam().parallel);
-  ASSERT_EQ(many.train(steps(5)).exit_code, 0);
-  write_file(many / "tiny.toml", text(kTinyGpt, kPipeline2Tensor2));
-  const Outcome o = many.train(steps(10, {"--resume"}));
-  ASSERT_EQ(o.exit_code, 0) << o;
-  expect_near(numbers(many), one_rank());
+  for (const char* other : {kPipeline2Tensor2, ""}) {
+    const Experiment many = experiment(GetParam().parallel);
+    ASSERT_EQ(many.train(steps(5)).exit_code, 0);
+    write_file(many / "tiny.toml", text(kTinyGpt, other));
+    const Outcome o = many.train(steps(10, {"--resume"}));
+    ASSERT_EQ(o.exit_code, 0) << o;
+    expect_near(numbers(many), one_rank());
+  }
+}
+
+TEST_P(Ranks, ResumeBitForBitInTheSameLayout) {
+  const Experiment straight = experiment(GetParam().parallel);
+  ASSERT_EQ(straight.train(steps(10)).exit_code, 0);
+  const Experiment resumed = experiment(GetParam().parallel);
+  ASSERT_EQ(resumed.train(steps(5)).exit_code, 0);
+  ASSERT_EQ(resumed.train(steps(10, {"--resume"})).exit_code, 0);
+  EXPECT_EQ(resumed.metrics(), straight.metrics());
+  EXPECT_TRUE(resumed.checkpoint(10) == straight.checkpoint(10));
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, Ranks,
@@ -272,17 +285,19 @@ TEST(GraphDump, ShowsARanksPrograms) {
             "  fix: give a --rank of the run, or the run's --ranks\n");
 }
 
-// However early the signal comes: before the launcher listens it ends by it, afterwards the run
-// stops in order, also when a rank has just been started.
+// However early the signal comes: while the launcher starts, and from the first rank on.
 TEST(RanksStop, AtAnyMomentOfTheStart) {
-  for (int milliseconds = 0; milliseconds < 60; milliseconds += 4) {
+  for (int milliseconds = -20; milliseconds < 60; milliseconds += 4) {
     SCOPED_TRACE(milliseconds);
     const Experiment many = experiment(kPipeline2Tensor2);
     Process process(many.command(steps(1'000'000)));
-    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+    if (milliseconds >= 0) {
+      ASSERT_FALSE(process.children().empty());
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(std::abs(milliseconds)));
     process.send(SIGTERM);
     const Outcome o = process.finish();
-    EXPECT_TRUE(o.exit_code == 130 || o.signal == SIGTERM) << o;
+    EXPECT_TRUE(o.exit_code == 130 || (milliseconds < 0 && o.signal == SIGTERM)) << o;
     EXPECT_THAT(o.err, testing::Not(HasSubstr("error"))) << o;
   }
 }
@@ -296,6 +311,22 @@ TEST(RanksStart, WithClosedStreams) {
                 .exit_code,
             0);
   EXPECT_EQ(many.newest_iteration(), 1);
+}
+
+// The others learn of it, and the last word is what became of the one that ended first.
+TEST(RanksFail, WhenOneIsKilled) {
+  const Experiment many = experiment(kPipeline2Tensor2);
+  Process process(many.command(steps(1'000'000)));
+  ASSERT_TRUE(process.wait_for(" iteration        2/"));
+  const auto ranks = process.children();
+  ASSERT_EQ(ranks.size(), 4u);
+  ::kill(*std::max_element(ranks.begin(), ranks.end()), SIGKILL);  // they start in order
+  const Outcome o = process.finish();
+  EXPECT_EQ(o.exit_code, 1) << o;
+  EXPECT_THAT(o.err, testing::EndsWith("error: rank 3 was killed by signal 9 (Killed)\n"));
+  for (const char* other : {"[0] error: ", "[1] error: ", "[2] error: "})
+    EXPECT_THAT(o.err, HasSubstr(other));
+  for (const pid_t rank : ranks) EXPECT_NE(::kill(rank, 0), 0) << "rank " << rank << " is left";
 }
 
 // Every rank leaves, and the last word is the error of the one that failed.

@@ -104,6 +104,7 @@ class Rank {
       out.losses.push_back(losses[0].mean());
       const double norm = value_or_throw(engine_->reduce_gradients());
       out.gradient_norms.push_back(norm);
+      if (step == 1) put(engine_->gradients(), out.gradients);
       throw_if_error(engine_->update(std::min(1.0, kClip / (norm + 1e-6)), 1e-2, 0.1, step));
     }
     losses.clear();
@@ -112,21 +113,28 @@ class Rank {
     return out;
   }
 
-  // This rank's share of the weights.
-  void add_weights(std::map<std::string, std::vector<double>>& to) const {
-    for (const auto& t : engine_->parameters()) {
-      if (!t.owned) continue;
+  // This rank's part of tensors, where it lies in the whole.
+  void put(const std::vector<train::PersistentTensor>& tensors,
+           std::map<std::string, std::vector<double>>& to) const {
+    for (const auto& t : tensors) {
       std::vector<float> local(static_cast<size_t>(t.local.elements()));
       throw_if_error(engine_->download(t, local));
       auto& logical = to[t.name];
       logical.resize(static_cast<size_t>(t.logical.elements()));
       for (const auto& run : t.runs) {
         for (int64_t i = 0; i < run.length; ++i) {
-          logical[static_cast<size_t>(run.logical_begin + i)] +=
+          logical[static_cast<size_t>(run.logical_begin + i)] =
               static_cast<double>(local[static_cast<size_t>(run.local_begin + i)]);
         }
       }
     }
+  }
+  void put_weights(std::map<std::string, std::vector<double>>& to) const {
+    std::vector<train::PersistentTensor> owned;
+    for (const auto& t : engine_->parameters()) {
+      if (t.owned) owned.push_back(t);
+    }
+    put(owned, to);
   }
 
  private:
@@ -179,11 +187,16 @@ double norm(const std::vector<double>& x) {
 
 passes::Layout LayoutCase::layout() const {
   train::LayoutCollector collector;
-  apply(collector, "pipeline",
-        {{"size", pipeline}, {"schedule", schedule}, {"virtual_stages", virtual_stages}});
-  apply(collector, "data", {{"size", data}, {"zero_stage", int64_t{zero}}});
-  apply(collector, "context", {{"size", context}, {"method", attention}});
-  apply(collector, "tensor", {{"size", tensor}, {"sequence_parallel", int64_t{sequence_parallel}}});
+  for (const char axis : order) {
+    if (axis == 'p')
+      apply(collector, "pipeline",
+            {{"size", pipeline}, {"schedule", schedule}, {"virtual_stages", virtual_stages}});
+    if (axis == 'd') apply(collector, "data", {{"size", data}, {"zero_stage", int64_t{zero}}});
+    if (axis == 'c') apply(collector, "context", {{"size", context}, {"method", attention}});
+    if (axis == 't')
+      apply(collector, "tensor",
+            {{"size", tensor}, {"sequence_parallel", int64_t{sequence_parallel}}});
+  }
   passes::Layout layout = value_or_throw(collector.finish(ranks()));
   if (vocab_multiple > 1) layout.multiples["vocab"] = vocab_multiple;
   return layout;
@@ -192,7 +205,7 @@ passes::Layout LayoutCase::layout() const {
 Trajectory train(const LayoutCase& c, const TrainingShape& shape) {
   SimulatedMesh mesh(c.layout());
   Trajectory first;
-  std::map<std::string, std::vector<double>> weights;
+  std::map<std::string, std::vector<double>> weights, gradients;
   std::mutex mutex;
   std::exception_ptr error;
   std::vector<std::thread> threads;
@@ -202,7 +215,13 @@ Trajectory train(const LayoutCase& c, const TrainingShape& shape) {
         Rank rank(c, shape, r, mesh);
         const Trajectory mine = rank.run();
         const std::lock_guard lock(mutex);
-        rank.add_weights(weights);
+        rank.put_weights(weights);
+        for (const auto& [name, part] : mine.gradients) {
+          auto& whole = gradients[name];
+          whole.resize(part.size());
+          // Where a rank has nothing it left zeros; ranks that hold the same have the same.
+          for (size_t i = 0; i < part.size(); ++i) whole[i] = part[i] != 0 ? part[i] : whole[i];
+        }
         if (r == 0) first = mine;
         if (first.losses.empty()) first = mine;
         EXPECT_EQ(mine.losses, first.losses) << "rank " << r;
@@ -218,22 +237,24 @@ Trajectory train(const LayoutCase& c, const TrainingShape& shape) {
   for (auto& t : threads) t.join();
   if (error) std::rethrow_exception(error);
   first.weights = std::move(weights);
+  first.gradients = std::move(gradients);
   return first;
 }
 
-double weight_difference(const Trajectory& a, const Trajectory& one) {
+double largest_difference(const std::map<std::string, std::vector<double>>& many,
+                          const std::map<std::string, std::vector<double>>& one) {
   double worst = 0;
-  EXPECT_EQ(a.weights.size(), one.weights.size());
-  for (const auto& [name, w] : one.weights) {
+  EXPECT_EQ(many.size(), one.size());
+  for (const auto& [name, tensor] : one) {
     if (name.ends_with("attention.key.bias")) continue;
-    const auto it = a.weights.find(name);
-    if (it == a.weights.end()) {
+    const auto it = many.find(name);
+    if (it == many.end()) {
       ADD_FAILURE() << name;
       continue;
     }
-    std::vector<double> difference = w;
-    for (size_t i = 0; i < w.size(); ++i) difference[i] -= it->second[i];
-    worst = std::max(worst, norm(difference) / norm(w));
+    std::vector<double> difference = tensor;
+    for (size_t i = 0; i < tensor.size(); ++i) difference[i] -= it->second[i];
+    worst = std::max(worst, norm(difference) / norm(tensor));
   }
   return worst;
 }

@@ -1,5 +1,5 @@
 // A few training steps of a tiny GPT in one layout, its ranks threads of this process: losses,
-// gradient norms, and the weights at the end as logical tensors.
+// gradients, and the weights at the end as logical tensors.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,7 @@ struct LayoutCase {
   int64_t vocab_multiple = 1;
   std::string schedule = "1f1b";
   int64_t virtual_stages = 1;
+  std::string order = "pdct";  // of the mesh axes, outermost first, by their first letters
 
   int64_t ranks() const { return pipeline * data * context * tensor; }
   passes::Layout layout() const;
@@ -30,6 +31,7 @@ struct Trajectory {
   std::vector<double> gradient_norms;  // the same
   double validation = 0;               // after the last step
   std::map<std::string, std::vector<double>> weights;
+  std::map<std::string, std::vector<double>> gradients;  // of the first step, before clipping
 };
 
 struct TrainingShape {
@@ -43,8 +45,9 @@ struct TrainingShape {
 // Every rank must see the same numbers; the first error of a rank is thrown.
 Trajectory train(const LayoutCase& layout, const TrainingShape& shape);
 
-// Largest ‖w − w₁‖ / ‖w₁‖ over tensors; the key bias, which has no gradient in exact arithmetic, is
-// left out.
-double weight_difference(const Trajectory& a, const Trajectory& one);
+// Largest ‖t − t₁‖ / ‖t₁‖ over logical tensors; the key bias, which has no gradient in exact
+// arithmetic, is left out.
+double largest_difference(const std::map<std::string, std::vector<double>>& many,
+                          const std::map<std::string, std::vector<double>>& one);
 
 }  // namespace megatron::test

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <fstream>
 #include <ostream>
 #include <utility>
 
@@ -115,6 +116,17 @@ bool Process::wait_for(std::string_view wanted) {
                   << contents(out_) << contents(err_);
     return false;
   }
+}
+
+std::vector<pid_t> Process::children() const {
+  std::vector<pid_t> out;
+  const std::string path = text("/proc/", pid_, "/task/", pid_, "/children");
+  for (bool ended = false; out.empty() && !ended && !late();) {
+    std::ifstream list(path);
+    for (pid_t child = 0; list >> child;) out.push_back(child);
+    if (out.empty()) ended = wait_until_ended(std::chrono::milliseconds(1));
+  }
+  return out;
 }
 
 Outcome Process::finish() {

@@ -43,6 +43,9 @@ class Process {
   // `text` on standard output or error.
   bool wait_for(std::string_view text);
   void send(int signal) const;
+  // Processes that it has started and that have not ended; waits until there is one, and is empty
+  // when the program ends before.
+  std::vector<pid_t> children() const;
   Outcome finish();
 
  private:

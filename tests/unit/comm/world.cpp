@@ -16,6 +16,7 @@
 #include <sstream>
 #include <thread>
 
+#include "support/serial_services.hpp"
 #include "megatron/host.hpp"
 #include "plugin/registry.hpp"
 #include "support/temp_folder.hpp"
@@ -25,8 +26,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-plugin::SerialServices& services() {
-  static plugin::SerialServices instance;
+test::SerialServices& services() {
+  static test::SerialServices instance;
   return instance;
 }
 

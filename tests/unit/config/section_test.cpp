@@ -120,15 +120,6 @@ TEST_F(SectionTest, ValueStructOfAnOlderPlugin) {
   EXPECT_EQ(value.count, 4711u);
 }
 
-TEST_F(SectionTest, UnreadKeys) {
-  const Section& model = load("[model]\nplugin = \"every\"\ni = 1\nf = 1\n");
-  model.get<std::string>("plugin");
-  EXPECT_EQ(model.unread_keys(), (std::vector<std::string>{"i", "f"}));
-  const AbiConfig abi(model);
-  EXPECT_EQ(Config(abi.table()).integer("i"), 1);
-  EXPECT_EQ(model.unread_keys(), (std::vector<std::string>{"f"}));
-}
-
 TEST_F(SectionTest, Derive) {
   Section& model = load("[model]\nf = 1\n");
   ASSERT_TRUE(model.derive("limit", int64_t{42}, "from the tokenizer").ok());

@@ -10,13 +10,14 @@
 #include "base/file.hpp"
 #include "folders.hpp"
 #include "plugin/kind.hpp"
+#include "support/serial_services.hpp"
 #include "support/temp_folder.hpp"
 
 namespace megatron::plugin {
 namespace {
 
-SerialServices& services() {
-  static SerialServices instance;
+test::SerialServices& services() {
+  static test::SerialServices instance;
   return instance;
 }
 
