@@ -265,6 +265,8 @@ Result<Checkpoint> Checkpoint::open(const std::string& folder) {
   const Json manifest = Json::parse(*manifest_text, nullptr, false);
   try {
     if (!manifest.is_object()) return unsound(folder, "manifest.json is not a JSON object");
+    if (manifest.at(kOwnHash).get<std::string>() != own_hash(manifest))
+      return unsound(folder, "manifest.json does not match its own checksum");
     if (manifest.at("format").get<int>() != kFormat) {
       return Status::error(
           Code::unimplemented,
@@ -274,8 +276,6 @@ Result<Checkpoint> Checkpoint::open(const std::string& folder) {
     out.progress_ = {manifest.at("iteration").get<int64_t>(),
                      manifest.at("consumed_samples").get<int64_t>(),
                      manifest.value("evaluation_due", false)};
-    if (manifest.at(kOwnHash).get<std::string>() != own_hash(manifest))
-      return unsound(folder, "manifest.json does not match its own checksum");
     const auto named = iteration_of(absolute_path(folder));
     if (named && *named != out.progress_.iteration) {
       return Status::error(
@@ -299,7 +299,8 @@ Result<Checkpoint> Checkpoint::open(const std::string& folder) {
         return unsound(folder, text(file, " does not match its checksum"));
     }
   } catch (const nlohmann::json::exception& e) {
-    return unsound(folder, text("manifest.json: ", e.what()));
+    const std::string_view what = e.what();  // "[json.exception.name.id] text"
+    return unsound(folder, text("manifest.json: ", what.substr(what.find("] ") + 2)));
   }
   MGT_ASSIGN_OR_RETURN(out.model_, SafetensorsReader::open(folder + "/model.safetensors"));
   MGT_ASSIGN_OR_RETURN(out.optimizer_, SafetensorsReader::open(folder + "/optimizer.safetensors"));
@@ -312,7 +313,8 @@ Result<Checkpoint> Checkpoint::open_newest(const std::string& directory,
   MGT_ASSIGN_OR_RETURN(const auto saved, iterations(directory));
   for (const int64_t iteration : saved) {
     auto checkpoint = open(text(directory, "/", folder_name(iteration)));
-    if (checkpoint.ok()) return checkpoint;
+    // One of a newer host is sound: it must not be taken for damaged and written over.
+    if (checkpoint.ok() || checkpoint.status().code() == Code::unimplemented) return checkpoint;
     warn(checkpoint.status().message());
     ++damaged;
   }

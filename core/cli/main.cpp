@@ -42,6 +42,16 @@ void add_global_options(CLI::App& app, Context& context) {
       ->default_str("info");
 }
 
+// Files that are read as memory (datasets) end a process that reads behind their end.
+void explain_bus_error(int) {
+  constexpr std::string_view kMessage =
+      "error: a file became shorter while it was read\n"
+      "  it was mapped as memory: a dataset that another program wrote into, or a damaged disk\n"
+      "  fix: replace datasets by renaming a finished file; continue the run with --resume\n";
+  const auto written = ::write(STDERR_FILENO, kMessage.data(), kMessage.size());
+  ::_exit(written < 0 ? 1 : static_cast<int>(ExitCode::failure));
+}
+
 void prepare_process() {
   // A rank is started by way of /proc/self/exe and would be called that.
   ::prctl(PR_SET_NAME, "megatron-host");
@@ -51,6 +61,7 @@ void prepare_process() {
     if (fd > STDERR_FILENO) ::close(fd);
     if (fd < 0 || fd > STDERR_FILENO) break;
   }
+  std::signal(SIGBUS, explain_bus_error);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of its writer
 }
 
@@ -101,6 +112,8 @@ int main(int argc, char** argv) {
         Code::resource_exhausted, "the host has no memory left",
         "the process may not have more, or a number of the manifest asks for very much",
         "look for sizes that are too large, or raise the limit of the process (ulimit -v)")));
+  } catch (const megatron::StatusError& e) {
+    return static_cast<int>(finish(e.status()));
   } catch (const std::exception& e) {
     return static_cast<int>(finish(
         Status::error(Code::internal, "the host threw an exception that nothing handles (a bug)",

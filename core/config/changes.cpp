@@ -14,8 +14,7 @@ std::string described(const Section& section, const Section::Entry& entry, const
     return entry.origin.by_user() ? text(key, " = ", to_toml(entry.value), ", was not set") : "";
   const std::string was = fits ? to_toml(value) : excerpt(*before);
   if (!is_set(entry.value)) return text(key, " is not set, was ", was);
-  return fits && value == entry.value ? ""
-                                      : text(key, " = ", to_toml(entry.value), ", was ", was);
+  return fits && value == entry.value ? "" : text(key, " = ", to_toml(entry.value), ", was ", was);
 }
 
 }  // namespace

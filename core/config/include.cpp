@@ -14,6 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr size_t kMostFiles = 4096;
+
 // One file whatever it is called: two names of it make a cycle too.
 std::string identity(const std::string& path) {
   std::error_code error;
@@ -34,6 +36,7 @@ class Loader {
     auto file = std::make_shared<const SourceFile>(
         SourceFile{path, fs::path(absolute_path(path)).parent_path().string()});
     files_.push_back(path);
+    if (files_.size() > kMostFiles) return too_many(path, *from);
     MGT_ASSIGN_OR_RETURN(Node own, parse_toml(*text_of_file, file));
 
     chain_.emplace_back(id, path);
@@ -100,6 +103,13 @@ class Loader {
     if (at == std::string_view::npos) return std::string(message);
     message.remove_prefix(at + kSays.size());
     return std::string(message.substr(0, message.find('\n')));
+  }
+
+  static Status too_many(const std::string& path, const Origin& from) {
+    return invalid_argument(text(location(from), ": cannot include ", path),
+                            text("the manifest has more than ", kMostFiles,
+                                 " includes, each counted as often as it is read"),
+                            "include each file once, from the manifest");
   }
 
   Status cycle(const std::string& path, const Origin& from, const std::string& id) const {

@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "megatron/thread.hpp"
+
 namespace megatron::launch {
 namespace {
 
@@ -97,7 +99,7 @@ StoreClient::StoreClient(FileDescriptor socket, const RankInfo& info, const Acti
       return {};
     });
   };
-  thread_ = std::thread([this] { run(); });
+  thread_ = start_thread("heartbeats", [this] { run(); });
 }
 
 StoreClient::~StoreClient() {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "launch/message.hpp"
+#include "megatron/thread.hpp"
 
 namespace megatron::launch {
 namespace {
@@ -319,9 +320,10 @@ class StoreServer::Loop {
 };
 
 StoreServer::StoreServer(FileDescriptor listener, StoreOptions options)
-    : thread_([this, l = std::move(listener), o = std::move(options)]() mutable {
-        Loop(std::move(l), std::move(o), stop_).run();
-      }) {}
+    : thread_(start_thread("the rendezvous store",
+                           [this, l = std::move(listener), o = std::move(options)]() mutable {
+                             Loop(std::move(l), std::move(o), stop_).run();
+                           })) {}
 
 StoreServer::~StoreServer() {
   stop_ = true;

@@ -68,8 +68,7 @@ std::string machine_name(uint16_t machine) {
 
 Result<ElfFile> ElfFile::open(const std::string& path) {
   // O_NONBLOCK: a FIFO by that name must not stop the scan.
-  ElfFile file{
-      megatron::FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK))};
+  ElfFile file{megatron::FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK))};
   struct stat info = {};
   if (file.fd_.get() < 0 || ::fstat(file.fd_.get(), &info) != 0) {
     const int error = errno;

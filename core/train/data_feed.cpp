@@ -2,6 +2,8 @@
 
 #include <chrono>
 
+#include "megatron/thread.hpp"
+
 namespace megatron::train {
 
 const void* MicroBatch::field(std::string_view name) const {
@@ -18,7 +20,7 @@ DataFeed::DataFeed(DatasetView dataset, const std::vector<Field>& inputs, const 
         batch.fields_[input.name].resize(static_cast<size_t>(input.type.bytes()));
     }
   }
-  thread_ = std::thread([this] { read_loop(); });
+  thread_ = start_thread("reading samples", [this] { read_loop(); });
 }
 
 DataFeed::~DataFeed() {

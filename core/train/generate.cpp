@@ -1,6 +1,7 @@
 #include "train/generate.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "train/state_transfer.hpp"
@@ -62,10 +63,22 @@ Status generate(Experiment& experiment, PoolServices& services,
     const size_t seen = std::min(ids.size(), static_cast<size_t>(window));
     MGT_RETURN_IF_ERROR(engine->logits(std::span(ids).last(seen), logits));
     const auto last = std::span<const float>(logits).last(vocab(seen));
+    if (!std::all_of(last.begin(), last.end(), [](float x) { return std::isfinite(x); })) {
+      return Status::error(
+          Code::failed_precondition, text("token ", n + 1, " cannot be chosen"),
+          "the model's logits are not finite",
+          text("look at the weights of '", checkpoint.folder(), "': the run may have diverged"));
+    }
     const int32_t next = sample_token(last, options.sampling, static_cast<int64_t>(ids.size()));
     if (next == eod) break;
     ids.push_back(next);
-    MGT_RETURN_IF_ERROR(from_abi(guarded([&] { emit(tokenizer->decode(std::span(&next, 1))); })));
+    // What the token adds to the one before: some tokenizers put a space between them.
+    MGT_RETURN_IF_ERROR(from_abi(guarded([&] {
+      const auto two = std::span(ids).last(2);
+      const std::string before = tokenizer->decode(two.first(1));
+      const std::string both = tokenizer->decode(two);
+      emit(both.starts_with(before) ? both.substr(before.size()) : tokenizer->decode(two.last(1)));
+    })));
   }
   return {};
 }

@@ -104,6 +104,7 @@ std::string this_process() {
 
 Result<RunFolder> RunFolder::open(const std::string& folder, Use use, Warn warn) {
   RunFolder out(folder, use, std::move(warn));
+  MGT_RETURN_IF_ERROR(out.something_to_resume());
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) return errno_status("create", folder, error.value());
@@ -117,8 +118,9 @@ Result<RunFolder> RunFolder::open(const std::string& folder, Use use, Warn warn)
 }
 
 Status RunFolder::check(const std::string& folder, std::optional<Use> use, const Warn& warn) {
-  MGT_RETURN_IF_ERROR(can_create(folder));
   const RunFolder there(folder, use.value_or(Use::fresh), warn);
+  MGT_RETURN_IF_ERROR(there.something_to_resume());
+  MGT_RETURN_IF_ERROR(can_create(folder));
   const auto refuse = [&](Status status) -> Status {
     if (use) return status;
     warn(status.message());
@@ -137,12 +139,21 @@ Result<bool> RunFolder::settled(const std::string& folder) {
   return !aside && !moving;
 }
 
+Status RunFolder::something_to_resume() const {
+  if (use_ != Use::resume) return {};
+  MGT_ASSIGN_OR_RETURN(const bool found, exists(folder_));
+  if (found) return {};
+  return Status::error(Code::not_found, text("there is no run to resume in '", folder_, "'"),
+                       "the folder does not exist",
+                       "correct train.output_dir, or start without --resume");
+}
+
 Status RunFolder::lock() {
   const std::string path = lock_path();
   struct stat held {};
   struct stat named {};
   do {  // until the locked file is the one that has the name: the last holder removes it
-    lock_ = FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+    lock_ = FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
     if (lock_.get() < 0) return errno_status("open", path, errno);
     if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) return not_locked(errno);
     if (::fstat(lock_.get(), &held) != 0) return errno_status("inspect", path, errno);

@@ -49,10 +49,11 @@ class RunFolder {
   RunFolder(std::string folder, Use use, Warn warn)
       : folder_(std::move(folder)), use_(use), warn_(std::move(warn)) {}
   Status lock();
+  Status something_to_resume() const;
   Status not_locked(int error);
   Result<bool> in_use() const;
   Status in_use_error() const;
-  std::string lock_path() const { return folder_ + "/.lock"; }
+  std::string lock_path() const { return folder_ + "/.megatron.lock"; }
   Result<bool> used() const;
   Status used_error() const;
   Result<bool> old_counts() const;

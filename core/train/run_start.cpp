@@ -8,7 +8,7 @@ namespace {
 
 // Keys that say what is trained, how and on what; others may change from one start to the next.
 bool shapes_the_curve(const std::string& section, const std::string& key) {
-  if (section == "train") 
+  if (section == "train")
     return key == "seed" || key == "global_batch_size" || key == "train_iters";
   if (section == "data") return key != "cache_dir";
   return section == "model" || section == "tokenizer" || section == "optimizer";

@@ -454,6 +454,31 @@ TEST_F(Generate, ACheckpointByItsFolder) {
   EXPECT_EQ(older.exit_code, 0) << older;
 }
 
+// Its text of two ids has a space that neither has alone.
+TEST(GenerateIds, AreApart) {
+  const Experiment experiment;
+  const std::vector<std::string> null{"--set", "tokenizer.plugin='null'", "--set",
+                                      "tokenizer.vocab_size=9"};
+  ASSERT_EQ(experiment.train(until(1, null)).exit_code, 0);
+  const Outcome o = host({"generate", "run", "--prompt", "1 2", "--tokens", "3", "--seed", "4"},
+                         experiment.folder());
+  EXPECT_EQ(o.exit_code, 0) << o;
+  EXPECT_THAT(o.out, testing::MatchesRegex("1 2( [0-9])+\n"));
+}
+
+TEST(GenerateIds, NoneIsChosenFromWhatIsNotANumber) {
+  const Experiment experiment;
+  const Outcome trained =
+      experiment.train(until(1, {"--set", "optimizer.lr=1e38", "--set",
+                                 "optimizer.lr_warmup_iters=0", "--set", "train.eval_iters=0"}));
+  ASSERT_EQ(trained.exit_code, 0) << trained;
+  const Outcome o = host({"generate", "run", "--prompt", "ab"}, experiment.folder());
+  EXPECT_EQ(o.exit_code, 1) << o;
+  EXPECT_EQ(o.err, text("error: token 1 cannot be chosen\n  the model's logits are not finite\n"
+                        "  fix: look at the weights of 'run/checkpoints/iter_0000001': the run "
+                        "may have diverged\n"));
+}
+
 TEST_F(Generate, Errors) {
   const Outcome absent = generate({}, "nowhere");
   EXPECT_EQ(absent.exit_code, 1) << absent;

@@ -88,8 +88,8 @@ TEST_P(Layouts, EveryOneTrainsAsOneRank) {
     const double validation = std::abs(many.validation - one.validation) / one.validation;
     const double gradients = largest_difference(many.gradients, one.gradients);
     const double weights = largest_difference(many.weights, one.weights);
-    std::printf("%-44s %10.2e %10.2e %10.2e %10.2e %10.2e\n", c.name.c_str(), loss, gradients,
-                norm, validation, weights);
+    std::printf("%-44s %10.2e %10.2e %10.2e %10.2e %10.2e\n", c.name.c_str(), loss, gradients, norm,
+                validation, weights);
     EXPECT_LE(loss, 1e-5);
     EXPECT_LE(norm, 1e-5);
     EXPECT_LE(validation, 1e-5);

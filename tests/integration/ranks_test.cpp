@@ -170,7 +170,7 @@ TEST(RanksRefused, AStartThatCannotBe) {
     EXPECT_EQ(o.err.find("[0]"), std::string::npos) << "a rank was started";
   };
   expect_refused({"--set", "checkpoint.load=nosuch"}, "there is no sound checkpoint in '");
-  expect_refused({"--resume"}, "there is no sound checkpoint in '");
+  expect_refused({"--resume"}, "there is no run to resume in '");
   expect_refused({"--set", "train.output_dir=/proc/x"}, "cannot create /proc/x\n");
   ASSERT_EQ(e.train(steps(4)).exit_code, 0);
   expect_refused({}, "already holds a run\n");

@@ -39,7 +39,8 @@ TEST(RunFolder, SaysWhatAResumedRunTrainsOtherwise) {
       experiment.train(until(10, {"--resume", "--set", "train.seed=99", "--set",
                                   "model.layernorm_epsilon=1", "--set", "train.log_interval=2"}));
   EXPECT_EQ(o.exit_code, 0) << o;
-  EXPECT_THAT(o.err, HasSubstr("was written with:\n  train.seed = 99, was 1234\n"
+  EXPECT_THAT(o.err, HasSubstr("was written with:\n  train.train_iters = 10, was 5\n"
+                               "  train.seed = 99, was 1234\n"
                                "  model.layernorm_epsilon = 1.0, was 1e-05\n"));
   EXPECT_THAT(o.err, testing::Not(HasSubstr("log_interval")));
 }

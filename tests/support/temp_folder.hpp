@@ -15,7 +15,8 @@ namespace megatron::test {
 class TempFolder {
  public:
   TempFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "megatron_test_XXXXXX").string();
+    std::string pattern =
+        (std::filesystem::temp_directory_path() / "megatron_test_XXXXXX").string();
     MGT_CHECK(::mkdtemp(pattern.data()) != nullptr, pattern);
     path_ = std::filesystem::canonical(pattern).string();
   }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "megatron/thread.hpp"
+
 namespace megatron::mpi {
 namespace {
 
@@ -14,7 +16,7 @@ constexpr auto kLookInterval = 50ms;
 }  // namespace
 
 Progress::Progress(std::function<Status(Unit&)> late)
-    : late_(std::move(late)), thread_([this] { run(); }) {}
+    : late_(std::move(late)), thread_(start_thread("communication", [this] { run(); })) {}
 
 Progress::~Progress() {
   locked([&] { stop_ = true; });

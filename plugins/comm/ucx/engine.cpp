@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "megatron/thread.hpp"
 #include "network.hpp"
 
 namespace megatron::ucx {
@@ -96,7 +97,7 @@ Status Engine::create(Options options, const std::vector<LocalAddress>& ranks, u
 }
 
 void Engine::start() {
-  thread_ = std::thread([this] { run(); });
+  thread_ = start_thread("communication", [this] { run(); });
 }
 
 void Engine::stop() {

@@ -11,10 +11,9 @@ namespace {
 constexpr size_t kPage = 4096;
 
 Status refused(std::string_view what, size_t bytes, int error) {
-  return Status::error(Code::resource_exhausted,
-                       text("cannot ", what, " ", bytes, " bytes of shared memory"),
-                       text("the system says: ", std::strerror(error)),
-                       "free memory, or raise the limit of the container's memory");
+  return Status::error(
+      Code::resource_exhausted, text("cannot ", what, " ", bytes, " bytes of shared memory"),
+      text("the system says: ", std::strerror(error)), detail::action_of_errno(error));
 }
 
 // A page fault costs more than reducing the page: take all of them at once. Older kernels lack

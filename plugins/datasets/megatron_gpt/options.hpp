@@ -16,8 +16,9 @@ inline constexpr Option kOptions[] = {
            "no loss at positions where the model reads an end-of-document token"),
     option("reset_position_ids", MGT_OPTION_BOOL, "false",
            "position ids start at 0 again after an end-of-document token"),
-    option("add_extra_token_to_sequence", MGT_OPTION_BOOL, "true",
-           "a sample takes one token more than the sequence, so that the last position has a label"),
+    option(
+        "add_extra_token_to_sequence", MGT_OPTION_BOOL, "true",
+        "a sample takes one token more than the sequence, so that the last position has a label"),
     option("drop_last_partial_validation_sequence", MGT_OPTION_BOOL, "true",
            "leave out the last validation sample when the tokens do not fill it; "
            "false keeps it, padded, without loss on the padding"),

@@ -60,6 +60,7 @@ inline Code code_of_errno(int error) {
       return Code::already_exists;
     case ENOSPC:
     case EDQUOT:
+    case EFBIG:
     case EMFILE:
     case ENFILE:
     case ENOMEM:
@@ -69,22 +70,32 @@ inline Code code_of_errno(int error) {
   }
 }
 
-// One place for the three lines that an operating system's refusal becomes.
-inline Status errno_status(std::string_view what, std::string_view path, int error) {
-  const char* action = "look at the file and its folder with `ls -ld`";
-  switch (code_of_errno(error)) {
-    case Code::not_found:
-      action = "correct the path, or create the missing file or folder";
-      break;
-    case Code::permission_denied:
-      action = "change the permissions, or choose another place";
-      break;
-    case Code::resource_exhausted:
-      action = "free space (or raise the limit), or choose another place";
-      break;
+inline const char* action_of_errno(int error) {
+  switch (error) {
+    case EMFILE:
+      return "raise the limit on open files (ulimit -n)";
+    case EFBIG:
+      return "raise the limit on the size of files (ulimit -f), or choose another place";
+    case ENOMEM:
+      return "free memory, or raise the limit on it (ulimit -v, the container's)";
     default:
       break;
   }
+  switch (code_of_errno(error)) {
+    case Code::not_found:
+      return "correct the path, or create the missing file or folder";
+    case Code::permission_denied:
+      return "change the permissions, or choose another place";
+    case Code::resource_exhausted:
+      return "free space (or raise the limit), or choose another place";
+    default:
+      return "look at the file and its folder with `ls -ld`";
+  }
+}
+
+// One place for the three lines that an operating system's refusal becomes.
+inline Status errno_status(std::string_view what, std::string_view path, int error) {
+  const char* action = action_of_errno(error);
   return Status::error(code_of_errno(error), text("cannot ", what, " ", path),
                        text("the system says: ", std::strerror(error)), action);
 }

@@ -1,5 +1,5 @@
-// Which global indices of a dimension a rank holds. Masks, positions, random numbers and checkpoints go
-// through this map and through nothing else.
+// Which global indices of a dimension a rank holds. Masks, positions, random numbers and
+// checkpoints go through this map and through nothing else.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@ namespace megatron {
 
 enum class Cut : uint32_t {
   contiguous = MGT_MAP_CONTIGUOUS,  // ceil(n / parts) each; the last ones are padded
-  balanced = MGT_MAP_BALANCED,      // 2·parts chunks, part r holds chunks r and 2·parts−1−r: equal
-                                    // work under a causal mask
+  balanced = MGT_MAP_BALANCED,  // 2·parts chunks, part r holds chunks r and 2·parts−1−r: equal
+                                // work under a causal mask
 };
 
 // Ascending runs of global indices; local indices that no run covers are padding.
@@ -57,8 +57,8 @@ class IndexMap {
     return (size + chunks - 1) / chunks * (chunks / parts);
   }
 
-  // What part `index` of `parts` holds of this (already local) dimension. Maps nest: cutting a part again
-  // gives the map of a dimension that lies on two mesh axes.
+  // What part `index` of `parts` holds of this (already local) dimension. Maps nest: cutting a part
+  // again gives the map of a dimension that lies on two mesh axes.
   IndexMap cut(Cut how, int64_t parts, int64_t index) const {
     const int64_t chunks = how == Cut::balanced ? 2 * parts : parts;
     const int64_t chunk = (local_size_ + chunks - 1) / chunks;
@@ -83,7 +83,8 @@ class IndexMap {
   }
 
  private:
-  // Appends the part of `from` with local indices [begin, begin + size), placed at local index `at`.
+  // Appends the part of `from` with local indices [begin, begin + size), placed at local index
+  // `at`.
   void take(const IndexMap& from, int64_t begin, int64_t size, int64_t at) {
     for (const auto& p : from.pieces_) {
       const int64_t first = std::max(begin, p.local_begin);

@@ -16,9 +16,9 @@
 #include <sstream>
 #include <thread>
 
-#include "support/serial_services.hpp"
 #include "megatron/host.hpp"
 #include "plugin/registry.hpp"
+#include "support/serial_services.hpp"
 #include "support/temp_folder.hpp"
 
 namespace megatron::test {

@@ -60,6 +60,22 @@ TEST(Manifest, FilesAndFolder) {
   EXPECT_EQ(manifest->folder(), folder.path());
 }
 
+TEST(Manifest, IncludesOfIncludesAreCounted) {
+  const test::TempFolder folder;
+  // Each level includes the next one ten times: 10^4 files to read.
+  for (int level = 0; level < 4; ++level) {
+    std::string lines = "include = [";
+    for (int i = 0; i < 10; ++i) lines += text("'", level + 1, ".toml', ");
+    ASSERT_TRUE(write_file(text(folder.path(), "/", level, ".toml"), lines + "]\n").ok());
+  }
+  ASSERT_TRUE(write_file(folder / "4.toml", "").ok());
+  const Status refused = Manifest::load(folder / "0.toml").status();
+  EXPECT_TRUE(refused.message().starts_with(text(folder.path(), "/")));
+  EXPECT_NE(refused.message().find("\n  the manifest has more than 4096 includes"),
+            std::string_view::npos)
+      << refused.message();
+}
+
 // A manifest that cannot be read tells which of the system's codes it was.
 TEST(Manifest, CodeOfAnAbsentFile) {
   EXPECT_EQ(Manifest::load("/nowhere/experiment.toml").status().code(), Code::not_found);

@@ -34,8 +34,7 @@ TEST(Initialize, IsTheSameForEveryLayout) {
   for (int round = 0; round < 300; ++round) {
     const graph::Type type{DType::f32, {{in(1, 13), "a"}, {in(1, 13), "b"}}};
     Layout layout;
-    layout.axes = {{"x", in(1, 4)},
-                   {"y", in(1, 4)}};
+    layout.axes = {{"x", in(1, 4)}, {"y", in(1, 4)}};
     layout.mappings = {{.logical = "b", .mesh = "x", .cut = Cut::balanced}};
     layout.multiples["a"] = in(1, 6);
     const Place choices[] = {Place::shard(0), Place::shard(1), Place::flat(), Place::replicate()};

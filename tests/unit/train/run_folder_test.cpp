@@ -66,6 +66,23 @@ TEST_F(RunFolderTest, IsFreeWhenItsRunHasEnded) {
   EXPECT_TRUE(open(Use::fresh).ok());
 }
 
+TEST_F(RunFolderTest, AResumedRunMakesNoFolder) {
+  const Status refused = open(Use::resume).status();
+  EXPECT_EQ(refused.message(), text("there is no run to resume in '", run(),
+                                    "'\n  the folder does not exist\n  fix: correct "
+                                    "train.output_dir, or start without --resume"));
+  EXPECT_EQ(RunFolder::check(run(), Use::resume, nullptr).message(), refused.message());
+  EXPECT_FALSE(fs::exists(run()));
+}
+
+TEST_F(RunFolderTest, WritesNoLockThroughALink) {
+  put("precious", "of the user");
+  fs::create_symlink("precious", run() + "/.megatron.lock");
+  EXPECT_THAT(std::string(open(Use::fresh).status().message()),
+              HasSubstr(".megatron.lock\n  the system says: Too many levels of symbolic links"));
+  EXPECT_EQ(get("precious"), "of the user");
+}
+
 TEST_F(RunFolderTest, AFreshRunTouchesNoOldOne) {
   put_old_run();
   EXPECT_EQ(open(Use::fresh).status().code(), Code::already_exists);

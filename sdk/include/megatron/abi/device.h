@@ -45,8 +45,8 @@ typedef struct mgt_kernel_desc {
   const mgt_tensor_desc* outputs;
   uint64_t output_count;
   uint64_t scalar_count;
-  /* Bit o: output o is a gradient accumulator. The last scalar of the launch then says whether to add
-   * to what the memory holds (non-zero) or to overwrite it (zero). */
+  /* Bit o: output o is a gradient accumulator. The last scalar of the launch then says whether to
+   * add to what the memory holds (non-zero) or to overwrite it (zero). */
   uint64_t accumulate_mask;
 } mgt_kernel_desc;
 
