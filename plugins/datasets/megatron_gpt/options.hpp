@@ -15,7 +15,8 @@ inline constexpr Option kOptions[] = {
     option("eod_mask_loss", MGT_OPTION_BOOL, "false",
            "no loss at positions where the model reads an end-of-document token"),
     option("reset_position_ids", MGT_OPTION_BOOL, "false",
-           "position ids start at 0 again after an end-of-document token"),
+           "position ids start at 0 again after an end-of-document token; attention crosses it as "
+           "before"),
     option(
         "add_extra_token_to_sequence", MGT_OPTION_BOOL, "true",
         "a sample takes one token more than the sequence, so that the last position has a label"),

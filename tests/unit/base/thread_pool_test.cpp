@@ -118,7 +118,7 @@ TEST(ThreadPool, AnIdlePoolSleeps) {
 }
 
 TEST(ThreadPool, DoesNotAllocate) {
-  if (allocation_count() == 0) GTEST_SKIP() << "the sanitizer owns operator new";
+  if (allocation_count() == 0) GTEST_SKIP() << "the sanitizer owns malloc";
   const auto pool = make_pool({.workers = 3});
   std::vector<float> data(4096, 1.0f);
   const int64_t before = allocation_count();

@@ -212,7 +212,7 @@ TEST(Gemm, ARowDoesNotDependOnTheirNumber) {
 }
 
 TEST(Gemm, RunsWithoutAllocating) {
-  if (allocation_count() == 0) GTEST_SKIP() << "the sanitizer owns operator new";
+  if (allocation_count() == 0) GTEST_SKIP() << "the sanitizer owns malloc";
   const PoolHost pool(2);
   for (const auto form : {GemmForm::nt, GemmForm::nn, GemmForm::tn}) {
     Problem p(form, 130, 77, 800, 3);

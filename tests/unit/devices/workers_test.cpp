@@ -45,7 +45,7 @@ TEST_P(PromisesTest, SameBitsForAnyNumberOfWorkersAndAtEveryLaunch) {
 }
 
 TEST_P(PromisesTest, LaunchAllocatesNothing) {
-  if (allocation_count() == 0) GTEST_SKIP() << "the sanitizer owns operator new";
+  if (allocation_count() == 0) GTEST_SKIP() << "the sanitizer owns malloc";
   const PoolHost pool(3);
   for_each([&](const OpCase& c, std::string_view implementation) {
     PreparedCase prepared(c, implementation, pool.host());

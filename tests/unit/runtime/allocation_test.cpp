@@ -1,5 +1,5 @@
 // The threads that run compiled programs allocate nothing: a step of a tiny GPT under a counting
-// operator new.
+// malloc.
 #include <gtest/gtest.h>
 
 #include "unit/base/allocation_count.hpp"
@@ -14,7 +14,7 @@ TEST_P(Allocations, NoneInAStep) {
   const auto before = allocation_count();
   test::TinyGpt gpt(GetParam());
   const auto engine = gpt.engine();
-  if (allocation_count() == before) GTEST_SKIP() << "a sanitizer owns operator new";
+  if (allocation_count() == before) GTEST_SKIP() << "a sanitizer owns malloc";
   const test::TinyBatch batch;
   const auto feed = batch.feed();
   std::vector<train::LossValue> losses;

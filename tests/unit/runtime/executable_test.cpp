@@ -226,11 +226,58 @@ TEST_F(ExecutableTest, AStateWithoutMemoryIsAnError) {
   EXPECT_EQ(e->bind(scratch.data(), {}).status().message(), "'m' has no memory");
 }
 
+// A device that tells what was taken from it.
+class Taken {
+ public:
+  explicit Taken(const mgt_device& device) {
+    device_ = &device;
+    blocks_.clear();
+    table_ = device;
+    table_.allocate = allocate;
+  }
+  const mgt_device* table() const { return &table_; }
+  struct Block {
+    uintptr_t begin;
+    int64_t bytes;
+  };
+  const std::vector<Block>& blocks() const { return blocks_; }
+
+ private:
+  static mgt_status* allocate(void* self, uint64_t bytes, void** out) {
+    mgt_status* status = device_->allocate(self, bytes, out);
+    blocks_.push_back({reinterpret_cast<uintptr_t>(*out), static_cast<int64_t>(bytes)});
+    return status;
+  }
+  static inline const mgt_device* device_ = nullptr;
+  static inline std::vector<Block> blocks_;
+  mgt_device table_;
+};
+
 // The arena of a run holds the weights, gradients and states page by page, and the scratch of the
-// largest program: what was planned is what is allocated.
+// largest program: what was planned is what is allocated, in one piece.
 TEST(Arena, IsWhatThePlansSay) {
   test::TinyGpt gpt;
+  const Taken taken(gpt.device_table());
+  gpt.use_device_table(*taken.table());
   const auto engine = gpt.engine();
+  const test::TinyBatch batch;
+  std::vector<train::LossValue> losses;
+  throw_if_error(engine->forward_backward(batch.feed(), 1, losses));
+  throw_if_error(engine->reduce_gradients().status());
+  throw_if_error(engine->update(1.0, 1e-3, 0.1, 1));
+  ASSERT_EQ(taken.blocks().size(), 1U);
+  const auto [begin, bytes] = taken.blocks()[0];
+  EXPECT_EQ(bytes, engine->memory().total());
+  for (const auto* tensors : {&engine->parameters(), &engine->programs().gradients,
+                              &engine->gradients(), &engine->optimizer_states()}) {
+    for (const auto& tensor : *tensors) {
+      const auto home = reinterpret_cast<uintptr_t>(tensor.home);
+      EXPECT_GE(home, begin) << tensor.name;
+      EXPECT_LE(home + static_cast<uintptr_t>(tensor.local.bytes()),
+                begin + static_cast<uintptr_t>(bytes))
+          << tensor.name;
+    }
+  }
   const auto pages = [](const std::vector<train::PersistentTensor>& tensors) {
     return std::accumulate(
         tensors.begin(), tensors.end(), int64_t{0},

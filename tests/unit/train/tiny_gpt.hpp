@@ -56,6 +56,11 @@ class TinyGpt {
     static_cast<const mgt_device*>(device_plugin_.table)->destroy(device_);
   }
 
+  const mgt_device& device_table() const {
+    return *static_cast<const mgt_device*>(device_plugin_.table);
+  }
+  // For an engine to be made: the same device through another table, which must outlive it.
+  void use_device_table(const mgt_device& table) { request_.device = DeviceView(&table, device_); }
   const train::EngineRequest& request() const { return request_; }
   train::EngineRequest& request() { return request_; }
   // Must not outlive this object.
